@@ -294,7 +294,7 @@ void al_command_drain(const char *function)
     uint32_t idle = 0;
 
     while (al.commands.num_free < AL_OUTSTANDING) {
-        if (lc_stall_report_due(&stall, idle))
+        if (lc_stall_should_log(&stall, idle))
             al_log("%s: has waited %llu s for the notices of %u copies that other processes "
                    "execute",
                    function, lc_stall_seconds(&stall), AL_OUTSTANDING - al.commands.num_free);

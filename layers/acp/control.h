@@ -23,7 +23,7 @@ struct al_command {
 _Static_assert(sizeof(struct al_command) == AL_BOUNCE, "a command fits where it is sent from");
 
 struct al_control {
-    struct lc_words common;
+    struct lc_common_words common;
     uint64_t aborted; /* rank + 1 of the process that ends the job */
     uint64_t pad1[63];
     uint64_t tail; /* number of tickets taken */
@@ -47,9 +47,9 @@ static inline utofu_stadd_t al_control_stadd(utofu_vcq_id_t id, size_t offset)
     return lc_control_stadd(&al.area, id, offset);
 }
 
-static inline struct lc_fingers al_fingers(void)
+static inline struct lc_partner_context al_partner_context(void)
 {
-    return (struct lc_fingers){&al.job, al_port(0), &al.area};
+    return (struct lc_partner_context){&al.job, al_port(0), &al.area};
 }
 
 #pragma GCC visibility pop

@@ -7,7 +7,7 @@
 
 void al_lock_wait(void)
 {
-    lc_spin_wait(&al.lock, AL_LOCKED);
+    lc_spin_while_equal(&al.lock, AL_LOCKED);
 }
 
 void al_lock_slow(uint32_t was)

@@ -396,7 +396,7 @@ static uint32_t merge_memory(const char *addr, size_t size, uint32_t color)
     size_t whole;
 
     while ((tag = find_near(addr, size, color)) != NO_TAG && row_of(tag)->has_holes) {
-        if (lc_stall_report_due(&stall, idle))
+        if (lc_stall_should_log(&stall, idle))
             al_log("acp_register_memory: has waited %llu s for %u communications to complete, "
                    "before it can register the region before %p again",
                    lc_stall_seconds(&stall), al_net_ops_in_flight(), (const void *)addr);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The VCQ ids of other processes. Each process knows its fingers: the processes 1, 2, 4, 8... ranks
- * ahead. To find another process, it reads the finger of a finger that is nearest to that process,
+ * The VCQ ids of other processes. Each process knows its partners: the processes 1, 2, 4, 8... ranks
+ * ahead. To find another process, it reads the partner of a partner that is nearest to that process,
  * and so on: at most log2(processes) gets, once. Known ids are cached; unused processes take no
  * memory.
  */
@@ -32,7 +32,7 @@ void al_peers_count_usage(struct al_usage *usage)
     size_t bytes =
         al.peers.size * sizeof(void *) + al.peers.used * (sizeof(struct al_peer) + HEADER);
 
-    if (al.peers.size > LC_TABLE_FIRST)
+    if (al.peers.size > LC_TABLE_MIN_SIZE)
         usage->peer_bytes = bytes;
     else
         usage->fixed += bytes;
@@ -53,15 +53,15 @@ static struct al_peer *add_peer(uint32_t rank, utofu_vcq_id_t id)
     return peer;
 }
 
-static void query_finger(uint32_t whom, utofu_vcq_id_t id, uint32_t rank, struct al_task *task);
+static void query_partner(uint32_t whom, utofu_vcq_id_t id, uint32_t rank, struct al_task *task);
 
-static void handle_finger(struct lc_op *op, int rc, uint64_t old_value)
+static void handle_partner(struct lc_op *op, int rc, uint64_t old_value)
 {
     const uint64_t *id = lc_op_bounce(op);
     struct al_task *task = op->arg;
     uint32_t rank = (uint32_t)op->n;
     uint32_t found =
-        lc_rank_ahead(op->rank, al.job.procs, lc_finger_towards(op->rank, rank, al.job.procs));
+        lc_rank_ahead(op->rank, al.job.procs, lc_partner_towards(op->rank, rank, al.job.procs));
 
     (void)old_value;
     task->in_flight--;
@@ -76,14 +76,14 @@ static void handle_finger(struct lc_op *op, int rc, uint64_t old_value)
         add_peer(rank, *id);
         al_task_step(task);
     } else {
-        query_finger(found, *id, rank, task);
+        query_partner(found, *id, rank, task);
     }
 }
 
-/* Reads from a process the VCQ id of its finger that is nearest to `rank`. */
-static void query_finger(uint32_t whom, utofu_vcq_id_t id, uint32_t rank, struct al_task *task)
+/* Reads from a process the VCQ id of its partner that is nearest to `rank`. */
+static void query_partner(uint32_t whom, utofu_vcq_id_t id, uint32_t rank, struct al_task *task)
 {
-    struct lc_op *op = lc_op_alloc(al_port(0), 0, whom, handle_finger, task);
+    struct lc_op *op = lc_op_alloc(al_port(0), 0, whom, handle_partner, task);
 
     if (op == NULL) {
         al_task_retry_later(task);
@@ -92,8 +92,8 @@ static void query_finger(uint32_t whom, utofu_vcq_id_t id, uint32_t rank, struct
     op->n = rank;
     task->in_flight++;
     if (!lc_op_get(op, id, lc_op_bounce_stadd(op),
-                   al_control_stadd(id, offsetof(struct lc_words, fingers) +
-                                            8 * lc_finger_towards(whom, rank, al.job.procs)),
+                   al_control_stadd(id, offsetof(struct lc_common_words, partners) +
+                                            8 * lc_partner_towards(whom, rank, al.job.procs)),
                    8)) {
         task->in_flight--;
         al_task_retry_later(task);
@@ -102,7 +102,7 @@ static void query_finger(uint32_t whom, utofu_vcq_id_t id, uint32_t rank, struct
 
 enum al_found al_peer_find(uint32_t rank, struct al_task *task, struct al_peer **peer)
 {
-    uint32_t finger;
+    uint32_t partner;
 
     if (rank == al.job.rank) {
         *peer = add_peer(rank, al_port(0)->id);
@@ -111,12 +111,12 @@ enum al_found al_peer_find(uint32_t rank, struct al_task *task, struct al_peer *
     *peer = lc_table_find(&al.peers, rank);
     if (*peer != NULL)
         return AL_FOUND;
-    finger = lc_finger_towards(al.job.rank, rank, al.job.procs);
-    if (lc_rank_ahead(al.job.rank, al.job.procs, finger) == rank) {
-        *peer = add_peer(rank, al.control->common.fingers[finger]);
+    partner = lc_partner_towards(al.job.rank, rank, al.job.procs);
+    if (lc_rank_ahead(al.job.rank, al.job.procs, partner) == rank) {
+        *peer = add_peer(rank, al.control->common.partners[partner]);
         return AL_FOUND;
     }
-    query_finger(lc_rank_ahead(al.job.rank, al.job.procs, finger),
-                 al.control->common.fingers[finger], rank, task);
+    query_partner(lc_rank_ahead(al.job.rank, al.job.procs, partner),
+                 al.control->common.partners[partner], rank, task);
     return AL_LATER;
 }

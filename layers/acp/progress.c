@@ -83,7 +83,7 @@ static bool pause_briefly(uint32_t idle)
         lc_cpu_relax();
         return true;
     }
-    shared = lc_yield_is_contended();
+    shared = lc_yield_core();
     every = shared ? FIRST_YIELD : every < LAST_YIELD ? 2 * every : LAST_YIELD;
     __atomic_store_n(&al.progress.yield_every, every, __ATOMIC_RELAXED);
     return !shared;

@@ -142,7 +142,7 @@ static void wait_for_room(const char *function)
     uint32_t idle = 0;
 
     while (al.handles.issued - al.handles.complete == AL_QUEUE) {
-        if (lc_stall_report_due(&stall, idle))
+        if (lc_stall_should_log(&stall, idle))
             log_stall(&stall, function, al.handles.complete + 1);
         al_progress_or_wait(&idle);
     }
@@ -195,7 +195,7 @@ static void complete_upto(const char *function, uint64_t handle)
     uint32_t idle = 0;
 
     while (al.running && al.handles.complete < handle) {
-        if (lc_stall_report_due(&stall, idle))
+        if (lc_stall_should_log(&stall, idle))
             log_stall(&stall, function, handle);
         if (al_progress())
             idle = 0;

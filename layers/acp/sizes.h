@@ -12,7 +12,7 @@
 
 enum {
     AL_MAX_COLORS = 8, /* a color has three bits in a GA */
-    AL_MAX_FINGERS = LC_MAX_FINGERS,
+    AL_MAX_PARTNERS = LC_MAX_PARTNERS,
     AL_QUEUE = 4096,      /* incomplete GMAs of this process */
     AL_OPS = 256,         /* operations in flight of a port; EDATA is their index */
     AL_BOUNCE = 64,       /* bytes of the bounce buffer of an op */

@@ -103,7 +103,7 @@ static uint64_t sizes_hash(void)
     return hash;
 }
 
-static enum lc_exchange_result exchange_ids(uint64_t rank, uint64_t fingers[AL_MAX_FINGERS],
+static enum lc_exchange_result exchange_ids(uint64_t rank, uint64_t partners[AL_MAX_PARTNERS],
                                             const char *function)
 {
     const struct lc_exchange m = {.job = &al.job,
@@ -111,7 +111,7 @@ static enum lc_exchange_result exchange_ids(uint64_t rank, uint64_t fingers[AL_M
                                   .cmp_id = AL_COMP_EXCHANGE,
                                   .must_match = sizes_hash()};
 
-    return lc_exchange_ids(&m, rank, al_port(0)->id, fingers);
+    return lc_exchange_ids(&m, rank, al_port(0)->id, partners);
 }
 
 /* Log lines have the rank of the layer while it runs, otherwise the launcher rank. */
@@ -130,7 +130,7 @@ static bool start_layer(uint32_t rank, const char *function)
         close_all();
         return false;
     }
-    result = exchange_ids(rank, al.control->common.fingers, function);
+    result = exchange_ids(rank, al.control->common.partners, function);
     if (result != LC_EXCHANGE_OK) {
         al_log("%s: %s", function, describe_result(result));
         close_all();
@@ -186,7 +186,7 @@ static void drain_net(const char *function)
     uint32_t idle = 0;
 
     while (al_net_ops_in_flight() > 0) {
-        if (lc_stall_report_due(&stall, idle))
+        if (lc_stall_should_log(&stall, idle))
             al_log("%s: has waited %llu s for %u communications of the layer", function,
                    lc_stall_seconds(&stall), al_net_ops_in_flight());
         al_progress_or_wait(&idle);
@@ -246,8 +246,8 @@ int acp_finalize(void)
  * closed. */
 static bool check_reset(int rank)
 {
-    uint64_t fingers[AL_MAX_FINGERS];
-    enum lc_exchange_result result = exchange_ids((uint64_t)(int64_t)rank, fingers, "acp_reset");
+    uint64_t partners[AL_MAX_PARTNERS];
+    enum lc_exchange_result result = exchange_ids((uint64_t)(int64_t)rank, partners, "acp_reset");
 
     acp_sync(); /* the first process has finished the exchange then */
     if (result != LC_EXCHANGE_OK)

@@ -37,15 +37,15 @@ static bool check_epoch(uint64_t epoch, uint64_t arrived)
 
 static const struct lc_barrier_ops barrier_ops = {
     .flags = UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE,
-    .put_done = end_tell,
+    .put_callback = end_tell,
     .progress = al_progress_or_wait,
-    .is_broken = check_epoch,
+    .must_fail = check_epoch,
 };
 
 bool al_sync_wait(const char *function, uint64_t limit_ns)
 {
-    const struct lc_fingers fingers = al_fingers();
-    bool arrived = lc_barrier_wait(&fingers, &barrier_ops, &al.epoch, function, limit_ns);
+    const struct lc_partner_context partners = al_partner_context();
+    bool arrived = lc_barrier_wait(&partners, &barrier_ops, &al.epoch, function, limit_ns);
 
     al_progress_wait_done();
     return arrived;

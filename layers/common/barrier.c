@@ -5,7 +5,7 @@
 #include "ring.h"
 
 struct wait {
-    const struct lc_fingers *fingers;
+    const struct lc_partner_context *partners;
     const struct lc_barrier_ops *ops;
     const char *function;
     uint64_t epoch, end_ns;
@@ -13,63 +13,63 @@ struct wait {
 
 /* Strong order keeps this put behind the put of the previous epoch, which may still be in flight.
  * */
-static void notify_ahead(const struct wait *w, uint32_t finger)
+static void notify_ahead(const struct wait *w, uint32_t partner)
 {
-    const struct lc_job *job = w->fingers->job;
+    const struct lc_job *job = w->partners->job;
     struct lc_stall_timer stall = {0};
     char text[LC_TEXT_SIZE];
     uint32_t idle = 0;
 
-    while (!lc_finger_put_word(
-        w->fingers, finger, w->epoch, offsetof(struct lc_words, sync) + 8 * finger,
-        UTOFU_ONESIDED_FLAG_STRONG_ORDER | w->ops->flags, w->ops->put_done)) {
-        if (lc_stall_report_due(&stall, idle))
+    while (!lc_partner_put_word(
+        w->partners, partner, w->epoch, offsetof(struct lc_common_words, sync) + 8 * partner,
+        UTOFU_ONESIDED_FLAG_STRONG_ORDER | w->ops->flags, w->ops->put_callback)) {
+        if (lc_stall_should_log(&stall, idle))
             lc_job_log(job, "%s: has waited %llu s to notify %s %u of its arrival: %s", w->function,
                        lc_stall_seconds(&stall), job->process,
-                       lc_rank_ahead(job->rank, job->procs, finger),
-                       lc_port_describe(w->fingers->port, text));
+                       lc_rank_ahead(job->rank, job->procs, partner),
+                       lc_port_describe(w->partners->port, text));
         w->ops->progress(&idle);
     }
 }
 
-/* Waits for the process 2^finger ranks behind. That process is at most one epoch ahead of this one,
+/* Waits for the process 2^partner ranks behind. That process is at most one epoch ahead of this one,
  * because it cannot leave this barrier without this process. */
-static bool wait_for_behind(const struct wait *w, uint32_t finger)
+static bool wait_for_behind(const struct wait *w, uint32_t partner)
 {
-    const uint64_t *behind = &w->fingers->control->words->sync[finger];
-    const struct lc_job *job = w->fingers->job;
+    const uint64_t *behind = &w->partners->control->words->sync[partner];
+    const struct lc_job *job = w->partners->job;
     struct lc_stall_timer stall = {0};
     uint32_t idle = 0;
     uint64_t arrived;
 
     for (;;) {
         arrived = __atomic_load_n(behind, __ATOMIC_ACQUIRE);
-        if (w->ops->is_broken(w->epoch, arrived))
+        if (w->ops->must_fail(w->epoch, arrived))
             return false;
         if (arrived >= w->epoch)
             return true;
         if (w->end_ns != UINT64_MAX && lc_now_ns() > w->end_ns)
             return false;
-        if (lc_stall_report_due(&stall, idle))
+        if (lc_stall_should_log(&stall, idle))
             lc_job_log(job,
                        "%s: has waited %llu s for %s %u, which has not arrived, or waits for "
                        "another %s that has not",
                        w->function, lc_stall_seconds(&stall), job->process,
-                       lc_rank_behind(job->rank, job->procs, finger), job->process);
+                       lc_rank_behind(job->rank, job->procs, partner), job->process);
         w->ops->progress(&idle);
     }
 }
 
-bool lc_barrier_wait(const struct lc_fingers *fingers, const struct lc_barrier_ops *ops,
+bool lc_barrier_wait(const struct lc_partner_context *partners, const struct lc_barrier_ops *ops,
                      uint64_t *epoch, const char *function, uint64_t limit_ns)
 {
-    const struct wait w = {.fingers = fingers,
+    const struct wait w = {.partners = partners,
                            .ops = ops,
                            .function = function,
                            .epoch = ++*epoch,
                            .end_ns = limit_ns == 0 ? UINT64_MAX : lc_now_ns() + limit_ns};
 
-    for (uint32_t k = 0; k < fingers->job->num_fingers; k++) {
+    for (uint32_t k = 0; k < partners->job->num_partners; k++) {
         notify_ahead(&w, k);
         if (!wait_for_behind(&w, k))
             return false;

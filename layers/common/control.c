@@ -22,7 +22,7 @@ void lc_control_close(struct lc_control *control)
     control->words = NULL;
 }
 
-void lc_control_query(const struct lc_control *control, struct lc_stadd_entry *cached,
+void lc_control_query_stadd(const struct lc_control *control, struct lc_stadd_entry *cached,
                       utofu_vcq_id_t id)
 {
     *cached = (struct lc_stadd_entry){.id = id};

@@ -19,8 +19,8 @@
 #pragma GCC visibility push(hidden)
 
 /* Processes write these words to each other, so all processes use the same layout. */
-struct lc_words {
-    uint64_t fingers[32]; /* VCQ ids of the processes 1, 2, 4, 8... ranks ahead */
+struct lc_common_words {
+    uint64_t partners[32]; /* VCQ ids of the processes 1, 2, 4, 8... ranks ahead */
     uint64_t sync[32];    /* epoch of the process 2^n ranks behind */
 };
 
@@ -28,7 +28,7 @@ enum { LC_STADD_CACHE_BITS = 5, LC_STADD_CACHE_SIZE = 1 << LC_STADD_CACHE_BITS }
 
 struct lc_control {
     struct lc_memory memory;
-    struct lc_words *words; /* start of the memory; NULL: not open */
+    struct lc_common_words *words; /* start of the memory; NULL: not open */
     struct lc_stadd_entry {
         utofu_vcq_id_t id;
         utofu_stadd_t stadd;       /* 0: empty entry */
@@ -39,7 +39,7 @@ struct lc_control {
 bool lc_control_open(struct lc_control *control, const struct lc_port *port, int stag, size_t size);
 void lc_control_close(struct lc_control *control);
 /* Queries uTofu for the start of the control memory of a peer. */
-void lc_control_query(const struct lc_control *control, struct lc_stadd_entry *cached,
+void lc_control_query_stadd(const struct lc_control *control, struct lc_stadd_entry *cached,
                       utofu_vcq_id_t id) __attribute__((cold));
 
 /* The STADD of the word at an offset in the control memory of the process that has this VCQ. */
@@ -49,7 +49,7 @@ static inline utofu_stadd_t lc_control_stadd(struct lc_control *control, utofu_v
     struct lc_stadd_entry *cached = &control->cached[ut_hash_index(id, LC_STADD_CACHE_BITS)];
 
     if (__builtin_expect(cached->id != id || cached->stadd == 0, 0))
-        lc_control_query(control, cached, id);
+        lc_control_query_stadd(control, cached, id);
     return cached->stadd + offset;
 }
 

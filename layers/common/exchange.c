@@ -3,7 +3,7 @@
  * Exchanges VCQ ids before there are connections. The first process of the job is on the first
  * node, so every process can compute its VCQ id. All processes put their VCQ ids and ranks into a
  * table of the first process. When the table is complete, the first process checks that the ranks
- * are a permutation, and puts to each process the VCQ ids of its fingers. The table and the VCQs of
+ * are a permutation, and puts to each process the VCQ ids of its partners. The table and the VCQs of
  * the exchange exist only during the exchange.
  */
 #include "exchange.h"
@@ -29,7 +29,7 @@ struct announcement { /* what a process puts into the table: 32 bytes, a piggyba
 };
 
 struct reply {
-    uint64_t fingers[LC_MAX_FINGERS];
+    uint64_t partners[LC_MAX_PARTNERS];
     uint64_t result; /* arrives last */
 };
 
@@ -117,7 +117,7 @@ static int wait_for_completion(const struct meeting *p, uint32_t to)
            (rc == UTOFU_SUCCESS && is_remote(&notice))) {
         if ((rc = utofu_poll_tcq(p->vcq, 0, &cbdata)) != UTOFU_ERR_NOT_FOUND && rc < 0)
             return rc;
-        if (lc_stall_report_due(&stall, 0))
+        if (lc_stall_should_log(&stall, 0))
             log_line(p->m, "has waited %llu s for a put to process %u of %u",
                      lc_stall_seconds(&stall), to, p->m->job->procs);
         sched_yield();
@@ -174,7 +174,7 @@ static bool wait_for_all(const struct meeting *p)
                          r, p->m->job->procs, lc_env_number("UTOFU_JOB_TIMEOUT", 60));
                 return false;
             }
-            if (lc_stall_report_due(&stall, LC_STALL_SLEEPING_LOOP))
+            if (lc_stall_should_log(&stall, LC_STALL_SLEEPING_LOOP))
                 log_line(p->m,
                          "has waited %llu s for %u of %u processes to arrive, the first of them "
                          "process %u; %llu s are left (UTOFU_JOB_TIMEOUT)",
@@ -225,8 +225,8 @@ static enum lc_exchange_result check_ranks(const struct meeting *p, uint32_t *by
 static void fill_reply(const struct meeting *p, const uint32_t *by_rank, uint32_t rank,
                        enum lc_exchange_result result)
 {
-    for (uint32_t k = 0; k < p->m->job->num_fingers; k++)
-        p->reply->fingers[k] = p->table[by_rank[(rank + (1ull << k)) % p->m->job->procs]].id;
+    for (uint32_t k = 0; k < p->m->job->num_partners; k++)
+        p->reply->partners[k] = p->table[by_rank[(rank + (1ull << k)) % p->m->job->procs]].id;
     p->reply->result = result;
 }
 
@@ -311,7 +311,7 @@ static bool announce_self(const struct meeting *p, const struct announcement *an
             rc = wait_for_completion(p, 0);
         if ((rc != UTOFU_ERR_MRQ_RMT_STADD && rc != UTOFU_ERR_MRQ_PEER) || lc_now_ns() > end)
             break;
-        if (lc_stall_report_due(&stall, LC_STALL_SLEEPING_LOOP))
+        if (lc_stall_should_log(&stall, LC_STALL_SLEEPING_LOOP))
             log_line(p->m,
                      "has waited %llu s for the first process of the job, which has not arrived; "
                      "%llu s are left (UTOFU_JOB_TIMEOUT)",
@@ -336,7 +336,7 @@ static bool wait_for_reply(const struct meeting *p)
                      p->m->function);
             return false;
         }
-        if (lc_stall_report_due(&stall, LC_STALL_SLEEPING_LOOP))
+        if (lc_stall_should_log(&stall, LC_STALL_SLEEPING_LOOP))
             log_line(p->m,
                      "has waited %llu s for the reply of the first process of the job: not all "
                      "processes have arrived; %llu s are left (UTOFU_JOB_TIMEOUT)",
@@ -348,7 +348,7 @@ static bool wait_for_reply(const struct meeting *p)
 
 /* The result from the first process. LC_EXCHANGE_FAILED, after a line on standard error, if the
  * memory does not hold a valid reply. */
-static enum lc_exchange_result read_reply(const struct meeting *p, uint64_t fingers[LC_MAX_FINGERS])
+static enum lc_exchange_result read_reply(const struct meeting *p, uint64_t partners[LC_MAX_PARTNERS])
 {
     uint64_t result = __atomic_load_n(&p->reply->result, __ATOMIC_ACQUIRE);
 
@@ -359,21 +359,21 @@ static enum lc_exchange_result read_reply(const struct meeting *p, uint64_t fing
                  (unsigned long long)result);
         return LC_EXCHANGE_FAILED;
     }
-    memcpy(fingers, p->reply->fingers, sizeof(p->reply->fingers));
-    for (uint32_t k = 0; result == LC_EXCHANGE_OK && k < p->m->job->num_fingers; k++) {
-        if (meeting_id(p->m, fingers[k]) != 0)
+    memcpy(partners, p->reply->partners, sizeof(p->reply->partners));
+    for (uint32_t k = 0; result == LC_EXCHANGE_OK && k < p->m->job->num_partners; k++) {
+        if (meeting_id(p->m, partners[k]) != 0)
             continue;
         log_line(p->m,
                  "the first process of the job has sent 0x%016llx for the process %llu ranks "
                  "ahead, which is not a VCQ id: %s",
-                 (unsigned long long)fingers[k], 1ull << k, lc_utofu_error());
+                 (unsigned long long)partners[k], 1ull << k, lc_utofu_error());
         return LC_EXCHANGE_FAILED;
     }
     return (enum lc_exchange_result)result;
 }
 
 enum lc_exchange_result lc_exchange_ids(const struct lc_exchange *m, uint64_t rank,
-                                        utofu_vcq_id_t id, uint64_t fingers[LC_MAX_FINGERS])
+                                        utofu_vcq_id_t id, uint64_t partners[LC_MAX_PARTNERS])
 {
     const struct announcement announcement = {
         .id = id, .rank = rank, .must_match = m->must_match, .arrived = 1};
@@ -392,7 +392,7 @@ enum lc_exchange_result lc_exchange_ids(const struct lc_exchange *m, uint64_t ra
         good = announce_self(&meeting, &announcement) && wait_for_reply(&meeting);
     }
     if (good)
-        result = read_reply(&meeting, fingers);
+        result = read_reply(&meeting, partners);
     close_meeting(&meeting);
     return result;
 }

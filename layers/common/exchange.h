@@ -11,7 +11,7 @@
 
 #pragma GCC visibility push(hidden)
 
-enum { LC_MAX_FINGERS = 31 /* ranks are of type int */ };
+enum { LC_MAX_PARTNERS = 31 /* ranks are of type int */ };
 struct lc_exchange {
     const struct lc_job *job;
     const char *function;  /* name of the called function, for messages */
@@ -24,10 +24,10 @@ enum lc_exchange_result {
     LC_EXCHANGE_MISMATCH,
     LC_EXCHANGE_FAILED
 };
-/* Sends a VCQ id and a rank to the first process, and receives the VCQ ids of the fingers: the
+/* Sends a VCQ id and a rank to the first process, and receives the VCQ ids of the partners: the
  * processes 1, 2, 4, 8... ranks ahead. All processes call it. */
 enum lc_exchange_result lc_exchange_ids(const struct lc_exchange *m, uint64_t rank,
-                                        utofu_vcq_id_t id, uint64_t fingers[LC_MAX_FINGERS]);
+                                        utofu_vcq_id_t id, uint64_t partners[LC_MAX_PARTNERS]);
 
 #pragma GCC visibility pop
 

@@ -27,7 +27,7 @@ void lc_sleep_ns(long ns)
     nanosleep(&t, NULL);
 }
 
-bool lc_yield_is_contended(void)
+bool lc_yield_core(void)
 {
     uint64_t begin = lc_now_ns();
 
@@ -35,7 +35,7 @@ bool lc_yield_is_contended(void)
     return lc_now_ns() - begin > LONG_YIELD_NS;
 }
 
-void lc_spin_wait(const uint32_t *word, uint32_t value)
+void lc_spin_while_equal(const uint32_t *word, uint32_t value)
 {
     uint32_t spins = 0;
 

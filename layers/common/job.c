@@ -52,14 +52,14 @@ void lc_job_init(struct lc_job *job, const char *layer, const char *process)
     job->process = process;
     job->rank = job->launch_rank;
     job->log_rank = (int)job->launch_rank;
-    job->num_fingers = lc_num_fingers(job->procs);
+    job->num_partners = lc_num_partners(job->procs);
 }
 
-uint32_t lc_env_number(const char *name, uint32_t value_unless_set)
+uint32_t lc_env_number(const char *name, uint32_t default_value)
 {
     uint32_t seconds;
 
-    return read_number(name, &seconds) && seconds > 0 ? seconds : value_unless_set;
+    return read_number(name, &seconds) && seconds > 0 ? seconds : default_value;
 }
 
 uint64_t lc_finalize_timeout_ns(void)

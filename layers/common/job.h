@@ -15,14 +15,14 @@ struct lc_job {
     int log_rank;         /* the rank in log lines */
     uint32_t launch_rank; /* rank that the launcher has given */
     uint32_t rank;        /* rank in the layer; differs only if the program chooses it */
-    uint32_t procs, num_fingers;
+    uint32_t procs, num_partners;
 };
 
 #define lc_job_log(job, ...)           lc_log((job)->layer, (job)->log_rank, __VA_ARGS__)
 #define lc_job_check_rc(job, rc, call) lc_check_rc((job)->layer, (job)->log_rank, rc, call)
 
 void lc_job_init(struct lc_job *job, const char *layer, const char *process);
-uint32_t lc_env_number(const char *name, uint32_t value_unless_set);
+uint32_t lc_env_number(const char *name, uint32_t default_value);
 /* How long finalization waits for other processes, one of which may have ended. */
 uint64_t lc_finalize_timeout_ns(void);
 uint64_t lc_now_ns(void);

@@ -35,7 +35,7 @@ void lc_log(const char *layer, int rank, const char *format, ...)
     va_end(args);
 }
 
-const char *lc_read_error(char *text)
+const char *lc_get_last_error(char *text)
 {
     text[0] = '\0';
     utofu_get_last_error(text);

@@ -15,10 +15,10 @@ __attribute__((format(printf, 3, 0))) void lc_vlog(const char *layer, int rank, 
                                                    va_list args);
 /* Stores the last error of this thread in `text`, of LC_ERROR_SIZE bytes, and returns `text`. */
 enum { LC_ERROR_SIZE = 1024 };
-const char *lc_read_error(char *text);
+const char *lc_get_last_error(char *text);
 /* The same in memory that lives until the end of the enclosing block. It is not static, because
  * thread-local memory of a library is scarce. */
-#define lc_utofu_error() lc_read_error((char[LC_ERROR_SIZE]){""})
+#define lc_utofu_error() lc_get_last_error((char[LC_ERROR_SIZE]){""})
 /* Logs an error of a call that cannot fail, because the layer made all its arguments. */
 void lc_check_rc(const char *layer, int rank, int rc, const char *call);
 

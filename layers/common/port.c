@@ -85,7 +85,7 @@ void lc_port_poll_for_room(struct lc_port *port, struct lc_stall_timer *stall)
 {
     char text[LC_TEXT_SIZE];
 
-    if (lc_stall_report_due(stall, 0))
+    if (lc_stall_should_log(stall, 0))
         lc_job_log(port->config->job, "has waited %llu s for room in the queue of uTofu (TOQ): %s",
                    lc_stall_seconds(stall), lc_port_describe(port, text));
     lc_port_poll_tcq(port);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks form a ring: the first rank follows the last. The fingers of a process are the processes 1,
+ * Ranks form a ring: the first rank follows the last. The partners of a process are the processes 1,
  * 2, 4, 8... ranks ahead.
  */
 #ifndef LC_RING_H
@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 /* The smallest n with 2^n >= procs. */
-static inline uint32_t lc_num_fingers(uint32_t procs)
+static inline uint32_t lc_num_partners(uint32_t procs)
 {
     uint32_t num = 0;
 
@@ -18,20 +18,20 @@ static inline uint32_t lc_num_fingers(uint32_t procs)
     return num;
 }
 
-/* The process 2^finger ranks ahead. */
-static inline uint32_t lc_rank_ahead(uint32_t rank, uint32_t procs, uint32_t finger)
+/* The process 2^partner ranks ahead. */
+static inline uint32_t lc_rank_ahead(uint32_t rank, uint32_t procs, uint32_t partner)
 {
-    return (uint32_t)((rank + (1ull << finger)) % procs);
+    return (uint32_t)((rank + (1ull << partner)) % procs);
 }
 
-/* The process 2^finger ranks behind. */
-static inline uint32_t lc_rank_behind(uint32_t rank, uint32_t procs, uint32_t finger)
+/* The process 2^partner ranks behind. */
+static inline uint32_t lc_rank_behind(uint32_t rank, uint32_t procs, uint32_t partner)
 {
-    return (uint32_t)(((uint64_t)rank + procs - (1ull << finger) % procs) % procs);
+    return (uint32_t)(((uint64_t)rank + procs - (1ull << partner) % procs) % procs);
 }
 
-/* The finger of `from` that is nearest to `to`, but not beyond it. */
-static inline uint32_t lc_finger_towards(uint32_t from, uint32_t to, uint32_t procs)
+/* The partner of `from` that is nearest to `to`, but not beyond it. */
+static inline uint32_t lc_partner_towards(uint32_t from, uint32_t to, uint32_t procs)
 {
     uint32_t distance = to >= from ? to - from : to + procs - from;
 

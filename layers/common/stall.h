@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every long wait logs what it waits for. A loop that waits calls lc_stall_report_due() in each
+ * Every long wait logs what it waits for. A loop that waits calls lc_stall_should_log() in each
  * iteration: it returns true after three seconds, and again each time that the duration has
  * doubled. The struct begins as {0}. Few iterations read the clock; those of a loop that sleeps all
  * do, so a short wait costs only a counter.
@@ -23,7 +23,7 @@ struct lc_stall_timer {
     uint32_t iterations;
 };
 
-static inline bool lc_stall_timer_expired(struct lc_stall_timer *p)
+static inline bool lc_stall_read_clock(struct lc_stall_timer *p)
 {
     struct timespec t;
 
@@ -40,10 +40,10 @@ static inline bool lc_stall_timer_expired(struct lc_stall_timer *p)
 }
 
 /* idle: number of iterations since something happened. */
-static inline bool lc_stall_report_due(struct lc_stall_timer *p, uint32_t idle)
+static inline bool lc_stall_should_log(struct lc_stall_timer *p, uint32_t idle)
 {
     return (++p->iterations % LC_STALL_CLOCK_PERIOD == 0 || idle >= LC_STALL_SLEEPING_LOOP) &&
-           lc_stall_timer_expired(p);
+           lc_stall_read_clock(p);
 }
 
 /* Duration of the wait at the last clock reading. */

@@ -29,7 +29,7 @@ void *lc_table_find(const struct lc_table *table, uint32_t rank)
 
 bool lc_table_reserve(struct lc_table *table)
 {
-    struct lc_table more = {.size = table->size == 0 ? LC_TABLE_FIRST : 2 * table->size,
+    struct lc_table more = {.size = table->size == 0 ? LC_TABLE_MIN_SIZE : 2 * table->size,
                             .used = table->used};
     uint32_t at = 0;
     void *entry;

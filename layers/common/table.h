@@ -12,7 +12,7 @@
 
 #pragma GCC visibility push(hidden)
 
-enum { LC_TABLE_FIRST = 16 /* initial number of slots */ };
+enum { LC_TABLE_MIN_SIZE = 16 /* initial number of slots */ };
 
 struct lc_table {
     void **entries; /* open addressing; at most 3/4 full, and at least 3/8 after it has grown */

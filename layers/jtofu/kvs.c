@@ -66,7 +66,7 @@ static int wait_for_completion(int rc)
         sent = utofu_poll_tcq(kvs.vcq, 0, &cbdata);
         if (sent != UTOFU_ERR_NOT_FOUND && sent < 0)
             return sent;
-        if (lc_stall_report_due(&stall, 0))
+        if (lc_stall_should_log(&stall, 0))
             lc_job_log(&kvs.job, "PMIx: has waited %llu s for a reply of rank 0",
                        lc_stall_seconds(&stall));
         sched_yield();
@@ -224,7 +224,7 @@ static bool wait_for_first(uint64_t *name)
            rc == UTOFU_ERR_MRQ_PEER || (rc == UTOFU_SUCCESS && *name == 0)) {
         if (lc_now_ns() > end)
             break;
-        if (lc_stall_report_due(&stall, LC_STALL_SLEEPING_LOOP))
+        if (lc_stall_should_log(&stall, LC_STALL_SLEEPING_LOOP))
             lc_job_log(
                 &kvs.job,
                 "PMIx_Init: has waited %llu s for rank 0, which has not called PMIx_Init yet",

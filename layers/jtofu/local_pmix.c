@@ -105,7 +105,7 @@ static bool wait_counter(enum jt_counter counter, uint64_t wanted, const char *f
             return true;
         if (limit_ns > 0 && lc_now_ns() - begin > limit_ns)
             return false;
-        if (lc_stall_report_due(&stall, LC_STALL_SLEEPING_LOOP))
+        if (lc_stall_should_log(&stall, LC_STALL_SLEEPING_LOOP))
             lc_job_log(&local.job, "%s: has waited %llu s for %llu of %u processes", function,
                        lc_stall_seconds(&stall), (unsigned long long)(wanted - value),
                        local.job.procs);

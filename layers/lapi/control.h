@@ -13,10 +13,10 @@ static inline utofu_stadd_t la_control_stadd(utofu_vcq_id_t id, uint64_t offset)
 {
     return lc_control_stadd(&la.control.area, id, offset);
 }
-/* For puts to fingers: the port of net.c, and this memory. */
-static inline struct lc_fingers la_fingers(void)
+/* For puts to partners: the port of net.c, and this memory. */
+static inline struct lc_partner_context la_partner_context(void)
 {
-    return (struct lc_fingers){&la.job, &la.net.port, &la.control.area};
+    return (struct lc_partner_context){&la.job, &la.net.port, &la.control.area};
 }
 utofu_stadd_t la_slot_stadd(utofu_vcq_id_t id, uint32_t slot);
 utofu_stadd_t la_reply_stadd(utofu_vcq_id_t id, uint32_t req, uint32_t offset);

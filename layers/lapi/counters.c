@@ -81,7 +81,7 @@ static int wait_for(lapi_cntr_t *cntr, int val, int *left, bool poll)
     while (!consume_counter(cntr, val, left)) {
         if (la_errors_pending(failures))
             return la_errors_take();
-        if (lc_stall_report_due(&stall, idle))
+        if (lc_stall_should_log(&stall, idle))
             log_stall(&stall, name_of_wait(poll), cntr, val);
         if (poll)
             la_progress_or_wait(&idle);

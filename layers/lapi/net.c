@@ -141,7 +141,7 @@ static struct lc_op *alloc_op(uint32_t rank, struct result *result)
     struct lc_op *op;
 
     while ((op = la_op_alloc(0, rank, finish_sync, result)) == NULL) {
-        if (lc_stall_report_due(&stall, 0))
+        if (lc_stall_should_log(&stall, 0))
             la_log("has waited %llu s to ask task %u for %s: %s", lc_stall_seconds(&stall), rank,
                    result->what, lc_port_describe(&la.net.port, text));
         la_net_poll();
@@ -154,7 +154,7 @@ static void wait_for(const struct result *result, uint32_t rank)
     struct lc_stall_timer stall = {0};
 
     while (!result->done) {
-        if (lc_stall_report_due(&stall, 0))
+        if (lc_stall_should_log(&stall, 0))
             la_log("has waited %llu s for the reply of task %u to a request for %s",
                    lc_stall_seconds(&stall), rank, result->what);
         la_net_poll();

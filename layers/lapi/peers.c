@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tasks that this task communicates with. Each process knows its fingers: the processes 1, 2,
- * 4, 8... ranks ahead. To find another process, it reads the finger of a finger that is nearest to
+ * The tasks that this task communicates with. Each process knows its partners: the processes 1, 2,
+ * 4, 8... ranks ahead. To find another process, it reads the partner of a partner that is nearest to
  * that process, and so on: at most log2(tasks) gets, once. Unused tasks take no memory.
  */
 #include "peers.h"
@@ -35,34 +35,34 @@ struct la_peer *la_peer_next(uint32_t *at)
     return lc_table_next(&la.peers.table, at);
 }
 
-/* The finger of `from` that is nearest to `to`, but not beyond it, and that is not gone. */
-static uint32_t finger_towards(uint32_t from, uint32_t to)
+/* The partner of `from` that is nearest to `to`, but not beyond it, and that is not gone. */
+static uint32_t partner_towards(uint32_t from, uint32_t to)
 {
-    uint32_t nearest = lc_finger_towards(from, to, la.job.procs), finger = nearest;
+    uint32_t nearest = lc_partner_towards(from, to, la.job.procs), partner = nearest;
 
-    while (finger > 0 && la_watch_is_gone(lc_rank_ahead(from, la.job.procs, finger)))
-        finger--;
-    return la_watch_is_gone(lc_rank_ahead(from, la.job.procs, finger)) ? nearest : finger;
+    while (partner > 0 && la_watch_is_gone(lc_rank_ahead(from, la.job.procs, partner)))
+        partner--;
+    return la_watch_is_gone(lc_rank_ahead(from, la.job.procs, partner)) ? nearest : partner;
 }
 
 /* *rc: a code of uTofu. */
-static bool follow_fingers(uint32_t rank, utofu_vcq_id_t *id, int *rc)
+static bool follow_partners(uint32_t rank, utofu_vcq_id_t *id, int *rc)
 {
     uint32_t at = la.job.rank;
 
     *id = la_port()->id;
     while (at != rank) {
-        uint32_t finger = finger_towards(at, rank);
+        uint32_t partner = partner_towards(at, rank);
 
         *rc = UTOFU_SUCCESS;
         if (at == la.job.rank)
-            *id = la.control.words->common.fingers[finger];
+            *id = la.control.words->common.partners[partner];
         else
-            *rc = la_get_sync(at, *id, id, la_control_stadd(*id, 8ull * finger), 8,
+            *rc = la_get_sync(at, *id, id, la_control_stadd(*id, 8ull * partner), 8,
                               "the way to another task");
         if (*rc != UTOFU_SUCCESS)
             return false;
-        at = lc_rank_ahead(at, la.job.procs, finger);
+        at = lc_rank_ahead(at, la.job.procs, partner);
     }
     return true;
 }
@@ -74,7 +74,7 @@ int la_peer_query_id(uint32_t rank, utofu_vcq_id_t *id)
 
     do {
         lost = la.watch.lost;
-        if (follow_fingers(rank, id, &rc))
+        if (follow_partners(rank, id, &rc))
             return UTOFU_SUCCESS;
     } while (la.watch.lost > lost);
     return rc;

@@ -49,7 +49,7 @@ static struct la_req *alloc_request(const struct la_req *template)
     struct la_req *r;
 
     while (la.requests.num_free <= (is_in_handler() ? 0 : LA_RESERVED_REQS)) {
-        if (lc_stall_report_due(&stall, idle))
+        if (lc_stall_should_log(&stall, idle))
             log_full(&stall, template->rank);
         if (!la_may_wait()) {
             la_net_poll();

@@ -62,7 +62,7 @@ static bool exchange_ids(void)
     const struct lc_exchange m = {
         .job = &la.job, .function = "LAPI_Init", .cmp_id = LA_CMP_ID_EXCHANGE};
 
-    return lc_exchange_ids(&m, la.job.rank, la_port()->id, la.control.words->common.fingers) ==
+    return lc_exchange_ids(&m, la.job.rank, la_port()->id, la.control.words->common.partners) ==
            LC_EXCHANGE_OK;
 }
 
@@ -130,7 +130,7 @@ static void drain_ops(void)
     char text[LC_TEXT_SIZE];
 
     while (lc_port_ops_in_flight(la_port()) > 0) {
-        if (lc_stall_report_due(&stall, 0))
+        if (lc_stall_should_log(&stall, 0))
             la_log("LAPI_Term: has waited %llu s: %s", lc_stall_seconds(&stall),
                    lc_port_describe(la_port(), text));
         la_progress();
@@ -143,7 +143,7 @@ static void drain_transfers(void)
     uint32_t idle = 0;
 
     while (la_transfer_busy()) {
-        if (lc_stall_report_due(&stall, idle))
+        if (lc_stall_should_log(&stall, idle))
             la_log("LAPI_Term: has waited %llu s for the data or the completion handlers of %u "
                    "messages of other tasks",
                    lc_stall_seconds(&stall), la.transfer.used);

@@ -31,13 +31,13 @@ static bool has_lost_task(uint64_t epoch, uint64_t arrived)
 }
 
 static const struct lc_barrier_ops barrier_ops = {.progress = la_progress_or_wait,
-                                                  .is_broken = has_lost_task};
+                                                  .must_fail = has_lost_task};
 
 int la_barrier(const char *function, uint64_t limit_ns)
 {
-    const struct lc_fingers fingers = la_fingers();
+    const struct lc_partner_context partners = la_partner_context();
 
-    return lc_barrier_wait(&fingers, &barrier_ops, &la.sync.epoch, function, limit_ns)
+    return lc_barrier_wait(&partners, &barrier_ops, &la.sync.epoch, function, limit_ns)
                ? LAPI_SUCCESS
                : LAPI_ERR_TIMEOUT;
 }
@@ -122,7 +122,7 @@ int la_fence(const char *function)
     uint32_t idle = 0;
 
     while (!all_sent_arrived(serial, &posted)) {
-        if (lc_stall_report_due(&stall, idle))
+        if (lc_stall_should_log(&stall, idle))
             log_fence_stall(&stall, function);
         la_progress_or_wait(&idle);
     }
@@ -163,10 +163,10 @@ int LAPI_Gfence(lapi_handle_t hndl)
 
 static int gather_addresses(utofu_stadd_t stadd)
 {
-    for (uint32_t k = 0; k < la.job.num_fingers; k++) {
+    for (uint32_t k = 0; k < la.job.num_partners; k++) {
         utofu_stadd_t there = 0;
         uint32_t have = 1u << k, more = la.job.procs - have < have ? la.job.procs - have : have;
-        utofu_vcq_id_t id = la.control.words->common.fingers[k];
+        utofu_vcq_id_t id = la.control.words->common.partners[k];
 
         if (utofu_query_stadd(id, LA_STAG_TABLE, &there) != UTOFU_SUCCESS ||
             la_barrier("LAPI_Address_init", 0) != LAPI_SUCCESS ||

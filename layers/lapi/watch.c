@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Detects tasks that have ended. Each task reads some bytes from the next two tasks from time to
- * time; the read fails if the task has ended. A task that detects this tells its fingers, which
+ * time; the read fails if the task has ended. A task that detects this tells its partners, which
  * tell theirs. Then messages to and from the ended task end (struct la_upcalls), the error handler
  * is called, and waiting calls return.
  */
@@ -20,11 +20,11 @@ void la_watch_setup(void)
 
 static void announce_ended_task(uint32_t gone)
 {
-    const struct lc_fingers fingers = la_fingers();
+    const struct lc_partner_context partners = la_partner_context();
 
-    for (uint32_t k = 0; k < la.job.num_fingers; k++)
+    for (uint32_t k = 0; k < la.job.num_partners; k++)
         if (lc_rank_ahead(la.job.rank, la.job.procs, k) != gone)
-            lc_finger_put_word(&fingers, k, gone + 1ull,
+            lc_partner_put_word(&partners, k, gone + 1ull,
                                offsetof(struct la_control, gone) + 8ull * (gone % LA_GONE),
                                UTOFU_ONESIDED_FLAG_STRONG_ORDER, NULL);
 }
@@ -67,17 +67,17 @@ static void end_probe(struct lc_op *op, int rc, uint64_t old_value)
 
 static void start_probe(void)
 {
-    uint32_t finger = la.watch.probes++ % (la.job.num_fingers > 1 ? 2 : 1);
-    const struct lc_fingers fingers = la_fingers();
+    uint32_t partner = la.watch.probes++ % (la.job.num_partners > 1 ? 2 : 1);
+    const struct lc_partner_context partners = la_partner_context();
 
-    if (!la_watch_is_gone(lc_rank_ahead(la.job.rank, la.job.procs, finger)))
-        lc_finger_probe(&fingers, &la.watch.probe, finger, offsetof(struct la_control, gone), 64,
+    if (!la_watch_is_gone(lc_rank_ahead(la.job.rank, la.job.procs, partner)))
+        lc_partner_probe(&partners, &la.watch.probe, partner, offsetof(struct la_control, gone), 64,
                         end_probe);
 }
 
 void la_watch_poll(void)
 {
-    if (!lc_probe_tick(&la.watch.probe) || la.leaving || la.job.procs == 1)
+    if (!lc_probe_should_read_clock(&la.watch.probe) || la.leaving || la.job.procs == 1)
         return;
     read_announced_ends();
     if (lc_probe_is_due(&la.watch.probe))

@@ -36,7 +36,7 @@ enum {
  * assistance.
  */
 struct la_control {
-    struct lc_words common;
+    struct lc_common_words common;
     uint64_t gone[64];            /* at index rank modulo 64: rank + 1 of a task that is gone */
     uint64_t lanes;               /* number of lanes that origins have requested */
     uint64_t tail;                /* number of tickets taken for the shared lane */

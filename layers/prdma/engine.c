@@ -165,7 +165,7 @@ void pr_engine_poll(void)
 /* Called when the TOQ of the free-mode VCQ is full. */
 void pr_engine_poll_for_room(const struct pr_xfer *x, int rank, struct lc_stall_timer *stall)
 {
-    if (lc_stall_report_due(stall, 0))
+    if (lc_stall_should_log(stall, 0))
         pr_warn("%s: has waited %llu s for room in the queue of uTofu (TOQ), for a put to rank %d "
                 "of the communicator",
                 x->call, lc_stall_seconds(stall), rank);

@@ -222,7 +222,7 @@ static int missing_rank(const struct pr_comm *c, const int *ranks, int count)
         return ranks[0];
     struct lc_stall_timer stall = {0};
     while (!look_up(name, value)) {
-        if (lc_stall_report_due(&stall, LC_STALL_SLEEPING_LOOP))
+        if (lc_stall_should_log(&stall, LC_STALL_SLEEPING_LOOP))
             pr_warn("a collective call has waited %llu s for rank %d, which finds out whether all "
                     "processes have libprdma in front of them",
                     lc_stall_seconds(&stall), ranks[0]);

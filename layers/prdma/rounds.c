@@ -45,7 +45,7 @@ static void post_block(struct pr_xfer *x, const struct pr_group *g)
         int last = utofu_poll_tcq(g->vcq.hdl, 0, &cbdata);
         if (last != UTOFU_SUCCESS && last != UTOFU_ERR_NOT_FOUND)
             pr_xfer_fail(x, last);
-        if (lc_stall_report_due(&stall, 0))
+        if (lc_stall_should_log(&stall, 0))
             pr_warn("%s: has waited %llu s for room in the queue of uTofu (TOQ) for the puts of a "
                     "round",
                     x->call, lc_stall_seconds(&stall));
@@ -188,7 +188,7 @@ void pr_xfer_check_peers(struct pr_xfer *x)
         x->next_probe = now + PROBE_AFTER_MS * 1000000ull;
         x->stall = (struct lc_stall_timer){0};
     }
-    if (lc_stall_report_due(&x->stall, LC_STALL_SLEEPING_LOOP))
+    if (lc_stall_should_log(&x->stall, LC_STALL_SLEEPING_LOOP))
         log_stall(x);
     if (now < x->next_probe)
         return;

@@ -516,7 +516,7 @@ static void wait_in_barrier(void)
 {
     num_syncs++;
     bool come = al_sync_wait("fuzz", 5000000);
-    for (uint32_t k = 0; come && k < al.job.num_fingers; k++)
+    for (uint32_t k = 0; come && k < al.job.num_partners; k++)
         must(al.control->common.sync[k] >= num_syncs &&
              al.control->common.sync[k] <= num_syncs + 1);
 }
@@ -551,7 +551,7 @@ static void open_layer(void)
                              .launch_rank = RANK,
                              .rank = RANK,
                              .procs = PROCS,
-                             .num_fingers = 3}};
+                             .num_partners = 3}};
     al_upcalls_set();
     al_task_setup();
     now = next_seq = num_syncs = landed = 0;
@@ -563,7 +563,7 @@ static void open_layer(void)
     al_address_setup(PROCS, al_net_colors());
     must(al_control_setup() && al_memory_setup() && al_queue_setup());
     for (uint32_t i = 0; i < 3; i++)
-        al.control->common.fingers[i] = id_of((RANK + (1u << i)) % PROCS, 0);
+        al.control->common.partners[i] = id_of((RANK + (1u << i)) % PROCS, 0);
     al_watch_setup();
     al.running = true;
     for (int i = 0; i < COLORS; i++)

@@ -42,10 +42,10 @@ uint64_t lc_now_ns(void)
     return now += 1000000;
 }
 
-uint32_t lc_env_number(const char *name, uint32_t value_unless_set)
+uint32_t lc_env_number(const char *name, uint32_t default_value)
 {
     (void)name;
-    return value_unless_set;
+    return default_value;
 }
 
 void lc_sleep_ns(long ns)
@@ -244,19 +244,19 @@ int utofu_poll_tcq(utofu_vcq_hdl_t vcq, unsigned long int flags, void **cbdata)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    uint64_t fingers[LC_MAX_FINGERS];
+    uint64_t partners[LC_MAX_PARTNERS];
     struct lc_job job = {.layer = "acp", .process = "rank"};
     const struct lc_exchange m = {.job = &job, .function = "acp_init", .cmp_id = 6};
 
     in = (struct fuzz_input){data, size};
     job.procs = 2 + fuzz_byte(&in) % (MOST - 1);
     job.launch_rank = fuzz_byte(&in) % job.procs;
-    while (1ull << job.num_fingers < job.procs)
-        job.num_fingers++;
+    while (1ull << job.num_partners < job.procs)
+        job.num_partners++;
     enum lc_exchange_result result =
-        lc_exchange_ids(&m, job.launch_rank, (uint64_t)KNOWN << 56, fingers);
+        lc_exchange_ids(&m, job.launch_rank, (uint64_t)KNOWN << 56, partners);
     must(result >= LC_EXCHANGE_OK && result <= LC_EXCHANGE_FAILED && memory == NULL);
-    for (uint32_t k = 0; result == LC_EXCHANGE_OK && k < job.num_fingers; k++)
-        must(is_id(fingers[k]));
+    for (uint32_t k = 0; result == LC_EXCHANGE_OK && k < job.num_partners; k++)
+        must(is_id(partners[k]));
     return 0;
 }

@@ -48,10 +48,10 @@ void la_report_error(int code, uint32_t rank)
     (void)code, (void)rank;
 }
 
-uint32_t lc_env_number(const char *name, uint32_t value_unless_set)
+uint32_t lc_env_number(const char *name, uint32_t default_value)
 {
     (void)name;
-    return value_unless_set;
+    return default_value;
 }
 
 void la_send_reply(const struct la_record *rec, uint32_t offset, uint64_t value)

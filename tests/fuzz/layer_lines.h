@@ -36,7 +36,7 @@ void lc_check_rc(const char *layer, int rank, int rc, const char *call)
         __builtin_trap();
 }
 
-const char *lc_read_error(char *text)
+const char *lc_get_last_error(char *text)
 {
     return text;
 }

@@ -103,7 +103,7 @@ static void yields_and_iterations(void)
     CHECK(idle.yields < FEW && measured == FEW / 4);
     for (int i = 0; i < 4 * LC_STALL_CLOCK_PERIOD; i++) {
         stall.since_ns = 0;
-        lc_stall_report_due(&stall, 0);
+        lc_stall_should_log(&stall, 0);
         read += stall.since_ns != 0;
     }
     CHECK(stall.iterations < UINT32_MAX / 2 && read == 4);
