@@ -79,7 +79,7 @@ static const struct lc_port_config port_config = {
     .job = &al.job,
     .cmp_id = AL_COMP_WORK,
     .num_ops = AL_OPS,
-    .bounce = AL_BOUNCE,
+    .bounce_size = AL_BOUNCE,
     .peer_lost = lose_peer,
     .handle_notice = handle_notice,
 };

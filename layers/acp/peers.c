@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The VCQ ids of other processes. Each process knows its partners: the processes 1, 2, 4, 8... ranks
- * ahead. To find another process, it reads the partner of a partner that is nearest to that process,
- * and so on: at most log2(processes) gets, once. Known ids are cached; unused processes take no
- * memory.
+ * The VCQ ids of other processes. Each process knows its partners: the processes 1, 2, 4, 8...
+ * ranks ahead. To find another process, it reads the partner of a partner that is nearest to that
+ * process, and so on: at most log2(processes) gets, once. Known ids are cached; unused processes
+ * take no memory.
  */
 #include "peers.h"
 #include "control.h"
@@ -59,7 +59,7 @@ static void handle_partner(struct lc_op *op, int rc, uint64_t old_value)
 {
     const uint64_t *id = lc_op_bounce(op);
     struct al_task *task = op->arg;
-    uint32_t rank = (uint32_t)op->n;
+    uint32_t rank = (uint32_t)op->user_data;
     uint32_t found =
         lc_rank_ahead(op->rank, al.job.procs, lc_partner_towards(op->rank, rank, al.job.procs));
 
@@ -89,7 +89,7 @@ static void query_partner(uint32_t whom, utofu_vcq_id_t id, uint32_t rank, struc
         al_task_retry_later(task);
         return;
     }
-    op->n = rank;
+    op->user_data = rank;
     task->in_flight++;
     if (!lc_op_get(op, id, lc_op_bounce_stadd(op),
                    al_control_stadd(id, offsetof(struct lc_common_words, partners) +
@@ -117,6 +117,6 @@ enum al_found al_peer_find(uint32_t rank, struct al_task *task, struct al_peer *
         return AL_FOUND;
     }
     query_partner(lc_rank_ahead(al.job.rank, al.job.procs, partner),
-                 al.control->common.partners[partner], rank, task);
+                  al.control->common.partners[partner], rank, task);
     return AL_LATER;
 }

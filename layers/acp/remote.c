@@ -48,7 +48,7 @@ void al_remote_drop(acp_ga_t ga)
 static void store_row(struct lc_op *op, int rc, uint64_t old_value)
 {
     struct al_task *task = op->arg;
-    uint32_t tag = (uint32_t)op->n;
+    uint32_t tag = (uint32_t)op->user_data;
     struct al_row *row = row_of(op->rank, tag);
 
     (void)old_value;
@@ -70,7 +70,7 @@ static void read_row(const struct al_place *place, const struct al_peer *peer, s
         al_task_retry_later(task);
         return;
     }
-    op->n = place->tag;
+    op->user_data = place->tag;
     al_check_rc(utofu_query_stadd(peer->id, AL_STAG_REGIONS + place->tag / AL_CHUNK, &chunk),
                 "utofu_query_stadd");
     task->in_flight++;

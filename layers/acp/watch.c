@@ -49,7 +49,7 @@ void al_watch_poll(void)
         return;
     if (lc_probe_is_due(&al.watch.probe))
         lc_partner_probe(&partners, &al.watch.probe, 0, offsetof(struct al_control, pad1), 32,
-                        end_probe);
+                         end_probe);
 }
 
 uint32_t al_watch_us_until_due(void)
@@ -73,7 +73,7 @@ void al_watch_broadcast_end(uint32_t rank)
     al_net_silence();
     for (uint32_t k = 0; k < al.job.num_partners; k++)
         lc_partner_put_word(&partners, k, (uint64_t)rank + 1, offsetof(struct al_control, aborted),
-                           UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE, NULL);
+                            UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE, NULL);
     while (al_net_ops_in_flight() > 0 && lc_now_ns() < end)
         al_net_poll();
 }

@@ -22,11 +22,11 @@ void lc_control_close(struct lc_control *control)
     control->words = NULL;
 }
 
-void lc_control_query_stadd(const struct lc_control *control, struct lc_stadd_entry *cached,
-                      utofu_vcq_id_t id)
+void lc_control_query_stadd(const struct lc_control *control, struct lc_stadd_entry *entry,
+                            utofu_vcq_id_t id)
 {
-    *cached = (struct lc_stadd_entry){.id = id};
+    *entry = (struct lc_stadd_entry){.id = id};
     lc_job_check_rc(control->memory.job,
-                    utofu_query_stadd(id, (unsigned int)control->memory.stag, &cached->stadd),
+                    utofu_query_stadd(id, (unsigned int)control->memory.stag, &entry->stadd),
                     "utofu_query_stadd");
 }

@@ -3,8 +3,8 @@
  * Exchanges VCQ ids before there are connections. The first process of the job is on the first
  * node, so every process can compute its VCQ id. All processes put their VCQ ids and ranks into a
  * table of the first process. When the table is complete, the first process checks that the ranks
- * are a permutation, and puts to each process the VCQ ids of its partners. The table and the VCQs of
- * the exchange exist only during the exchange.
+ * are a permutation, and puts to each process the VCQ ids of its partners. The table and the VCQs
+ * of the exchange exist only during the exchange.
  */
 #include "exchange.h"
 
@@ -33,7 +33,7 @@ struct reply {
     uint64_t result; /* arrives last */
 };
 
-struct meeting {
+struct exchange_state {
     const struct lc_exchange *m;
     utofu_vcq_hdl_t vcq;
     utofu_vcq_id_t id;
@@ -60,7 +60,7 @@ __attribute__((format(printf, 2, 3))) static void log_line(const struct lc_excha
 }
 
 /* Serves the communications of peers. This process has none in flight. */
-static void make_progress(const struct meeting *p)
+static void make_progress(const struct exchange_state *p)
 {
     struct utofu_mrq_notice notice;
     int rc = utofu_poll_mrq(p->vcq, 0, &notice);
@@ -69,7 +69,7 @@ static void make_progress(const struct meeting *p)
         lc_job_check_rc(p->m->job, rc, "utofu_poll_mrq");
 }
 
-static bool open_meeting(struct meeting *p)
+static bool open_exchange(struct exchange_state *p)
 {
     const struct lc_job *job = p->m->job;
 
@@ -91,7 +91,7 @@ static bool open_meeting(struct meeting *p)
     return false;
 }
 
-static void close_meeting(struct meeting *p)
+static void close_exchange(struct exchange_state *p)
 {
     lc_memory_close(&p->memory);
     lc_job_check_rc(p->m->job, utofu_free_vcq(p->vcq), "utofu_free_vcq");
@@ -106,7 +106,7 @@ static bool is_remote(const struct utofu_mrq_notice *notice)
 }
 
 /* Waits for the only communication in flight, and returns its result. */
-static int wait_for_completion(const struct meeting *p, uint32_t to)
+static int wait_for_completion(const struct exchange_state *p, uint32_t to)
 {
     struct lc_stall_timer stall = {0};
     struct utofu_mrq_notice notice;
@@ -126,7 +126,7 @@ static int wait_for_completion(const struct meeting *p, uint32_t to)
 }
 
 /* The VCQ of the exchange, of the process that has this VCQ for work. */
-static utofu_vcq_id_t meeting_id(const struct lc_exchange *m, utofu_vcq_id_t work)
+static utofu_vcq_id_t exchange_vcq_id(const struct lc_exchange *m, utofu_vcq_id_t work)
 {
     uint8_t coords[6];
     utofu_tni_id_t tni;
@@ -144,7 +144,7 @@ static utofu_vcq_id_t meeting_id(const struct lc_exchange *m, utofu_vcq_id_t wor
  * The first process
  */
 
-static uint32_t num_missing(const struct meeting *p)
+static uint32_t num_missing(const struct exchange_state *p)
 {
     uint32_t n = 0;
 
@@ -160,7 +160,7 @@ static unsigned long long seconds_until(uint64_t end)
     return end > now ? (end - now) / 1000000000 : 0;
 }
 
-static bool wait_for_all(const struct meeting *p)
+static bool wait_for_all(const struct exchange_state *p)
 {
     struct lc_stall_timer stall = {0};
     uint64_t end = deadline_ns();
@@ -187,9 +187,9 @@ static bool wait_for_all(const struct meeting *p)
 }
 
 /* Checks that a reply can be sent to the VCQ id that the process has put. */
-static bool has_good_id(const struct meeting *p, uint32_t i)
+static bool has_good_id(const struct exchange_state *p, uint32_t i)
 {
-    if (meeting_id(p->m, p->table[i].id) != 0)
+    if (exchange_vcq_id(p->m, p->table[i].id) != 0)
         return true;
     log_line(p->m, "process %u has sent 0x%016llx, which is not a VCQ id: %s", i,
              (unsigned long long)p->table[i].id, lc_utofu_error());
@@ -198,7 +198,7 @@ static bool has_good_id(const struct meeting *p, uint32_t i)
 
 /* by_rank[r]: the process that has rank r. If the ranks are not a permutation, each process has its
  * launcher rank. */
-static enum lc_exchange_result check_ranks(const struct meeting *p, uint32_t *by_rank)
+static enum lc_exchange_result check_ranks(const struct exchange_state *p, uint32_t *by_rank)
 {
     bool agree = true, permutation = true, known = true;
 
@@ -222,7 +222,7 @@ static enum lc_exchange_result check_ranks(const struct meeting *p, uint32_t *by
                           : LC_EXCHANGE_MISMATCH;
 }
 
-static void fill_reply(const struct meeting *p, const uint32_t *by_rank, uint32_t rank,
+static void fill_reply(const struct exchange_state *p, const uint32_t *by_rank, uint32_t rank,
                        enum lc_exchange_result result)
 {
     for (uint32_t k = 0; k < p->m->job->num_partners; k++)
@@ -230,9 +230,9 @@ static void fill_reply(const struct meeting *p, const uint32_t *by_rank, uint32_
     p->reply->result = result;
 }
 
-static bool send_reply(const struct meeting *p, uint32_t to)
+static bool send_reply(const struct exchange_state *p, uint32_t to)
 {
-    utofu_vcq_id_t id = meeting_id(p->m, p->table[to].id);
+    utofu_vcq_id_t id = exchange_vcq_id(p->m, p->table[to].id);
     utofu_stadd_t rmt;
     int rc;
 
@@ -250,7 +250,7 @@ static bool send_reply(const struct meeting *p, uint32_t to)
     return rc == UTOFU_SUCCESS;
 }
 
-static bool reply_to_all(const struct meeting *p)
+static bool reply_to_all(const struct exchange_state *p)
 {
     uint32_t *by_rank = malloc(p->m->job->procs * sizeof(*by_rank));
     uint32_t own = 0;
@@ -280,7 +280,7 @@ static bool reply_to_all(const struct meeting *p)
  */
 
 /* The put fails until the first process has opened its table, and is retried. */
-static bool announce_self(const struct meeting *p, const struct announcement *announcement)
+static bool announce_self(const struct exchange_state *p, const struct announcement *announcement)
 {
     uint8_t first_node[6] = {0};
     uint64_t end = deadline_ns();
@@ -323,7 +323,7 @@ static bool announce_self(const struct meeting *p, const struct announcement *an
     return rc == UTOFU_SUCCESS;
 }
 
-static bool wait_for_reply(const struct meeting *p)
+static bool wait_for_reply(const struct exchange_state *p)
 {
     uint64_t end = deadline_ns() + 2000000000;
     struct lc_stall_timer stall = {0};
@@ -348,7 +348,8 @@ static bool wait_for_reply(const struct meeting *p)
 
 /* The result from the first process. LC_EXCHANGE_FAILED, after a line on standard error, if the
  * memory does not hold a valid reply. */
-static enum lc_exchange_result read_reply(const struct meeting *p, uint64_t partners[LC_MAX_PARTNERS])
+static enum lc_exchange_result read_reply(const struct exchange_state *p,
+                                          uint64_t partners[LC_MAX_PARTNERS])
 {
     uint64_t result = __atomic_load_n(&p->reply->result, __ATOMIC_ACQUIRE);
 
@@ -361,7 +362,7 @@ static enum lc_exchange_result read_reply(const struct meeting *p, uint64_t part
     }
     memcpy(partners, p->reply->partners, sizeof(p->reply->partners));
     for (uint32_t k = 0; result == LC_EXCHANGE_OK && k < p->m->job->num_partners; k++) {
-        if (meeting_id(p->m, partners[k]) != 0)
+        if (exchange_vcq_id(p->m, partners[k]) != 0)
             continue;
         log_line(p->m,
                  "the first process of the job has sent 0x%016llx for the process %llu ranks "
@@ -378,21 +379,21 @@ enum lc_exchange_result lc_exchange_ids(const struct lc_exchange *m, uint64_t ra
     const struct announcement announcement = {
         .id = id, .rank = rank, .must_match = m->must_match, .arrived = 1};
     enum lc_exchange_result result = LC_EXCHANGE_FAILED;
-    struct meeting meeting = {.m = m};
+    struct exchange_state state = {.m = m};
     bool good;
 
     if (m->job->procs == 1)
         return rank == 0 ? LC_EXCHANGE_OK : LC_EXCHANGE_BAD_RANKS;
-    if (!open_meeting(&meeting))
+    if (!open_exchange(&state))
         return LC_EXCHANGE_FAILED;
     if (m->job->launch_rank == 0) {
-        meeting.table[0] = announcement;
-        good = wait_for_all(&meeting) && reply_to_all(&meeting);
+        state.table[0] = announcement;
+        good = wait_for_all(&state) && reply_to_all(&state);
     } else {
-        good = announce_self(&meeting, &announcement) && wait_for_reply(&meeting);
+        good = announce_self(&state, &announcement) && wait_for_reply(&state);
     }
     if (good)
-        result = read_reply(&meeting, partners);
-    close_meeting(&meeting);
+        result = read_reply(&state, partners);
+    close_exchange(&state);
     return result;
 }

@@ -20,13 +20,13 @@ struct lc_exchange {
 };
 enum lc_exchange_result {
     LC_EXCHANGE_OK = 1,
-    LC_EXCHANGE_BAD_RANKS,
-    LC_EXCHANGE_MISMATCH,
-    LC_EXCHANGE_FAILED
+    LC_EXCHANGE_BAD_RANKS, /* two processes have the same rank, or a rank is too high */
+    LC_EXCHANGE_MISMATCH,  /* must_match differs */
+    LC_EXCHANGE_FAILED     /* communication failed, as log lines say */
 };
 /* Sends a VCQ id and a rank to the first process, and receives the VCQ ids of the partners: the
- * processes 1, 2, 4, 8... ranks ahead. All processes call it. */
-enum lc_exchange_result lc_exchange_ids(const struct lc_exchange *m, uint64_t rank,
+ * processes 1, 2, 4, 8... ranks ahead. Collective. */
+enum lc_exchange_result lc_exchange_ids(const struct lc_exchange *exchange, uint64_t rank,
                                         utofu_vcq_id_t id, uint64_t partners[LC_MAX_PARTNERS]);
 
 #pragma GCC visibility pop

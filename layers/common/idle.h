@@ -22,10 +22,9 @@ static inline void lc_cpu_relax(void)
 }
 
 void lc_sleep_ns(long ns);
-/* Yields the core. True if another thread ran meanwhile. */
+/* Yields the core; true if another thread ran meanwhile. */
 bool lc_yield_core(void);
-/* Waits until a word, such as a lock, changes its value: spins, yields, then sleeps between checks.
- * */
+/* Waits while *word == value, as for a lock: spins, yields, then sleeps between checks. */
 void lc_spin_while_equal(const uint32_t *word, uint32_t value);
 /* The same for a word whose writer calls lc_futex_wake(): spins, then sleeps in a futex. Beside
  * processes that compute, a thread that yields waits for their time slices, while a woken thread

@@ -10,9 +10,9 @@
 #pragma GCC visibility push(hidden)
 
 struct lc_job {
-    const char *layer;    /* the first word of log lines */
-    const char *process;  /* what the layer calls a process: "rank" or "task" */
-    int log_rank;         /* the rank in log lines */
+    const char *layer;    /* the first word of log lines, e.g. "acp" */
+    const char *process;  /* what log lines call a process: "rank" or "task" */
+    int log_rank;         /* the rank in log lines; -1: unknown */
     uint32_t launch_rank; /* rank that the launcher has given */
     uint32_t rank;        /* rank in the layer; differs only if the program chooses it */
     uint32_t procs, num_partners;

@@ -27,12 +27,12 @@ static bool open_bounce(struct lc_port *port)
 {
     const struct lc_port_config *config = port->config;
 
-    port->memory =
-        (struct lc_memory){.job = config->job,
-                           .vcq = port->vcq,
-                           .size = (size_t)config->num_ops * config->bounce + config->extra_bytes,
-                           .what = "buffers",
-                           .stag = LC_ANY_STAG};
+    port->memory = (struct lc_memory){.job = config->job,
+                                      .vcq = port->vcq,
+                                      .size = (size_t)config->num_ops * config->bounce_size +
+                                              config->extra_bytes,
+                                      .what = "buffers",
+                                      .stag = LC_ANY_STAG};
     if (!lc_memory_open(&port->memory))
         return false;
     port->bounce = port->memory.at;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A port is a VCQ of a layer with its operations in flight. Each operation has an op, whose index
- * is its EDATA, and a bounce buffer of registered memory. Operations request a local MRQ notice,
- * and that notice completes the op. The TCQ reports operations that could not be sent, which
- * completes the op too.
+ * A port is a VCQ of a layer with its operations in flight, like an endpoint of libfabric; it is no
+ * port of an adapter. Each operation has an op, whose index is its EDATA, and a bounce buffer of
+ * registered memory. Operations request a local MRQ notice, and that notice completes the op. The
+ * TCQ reports operations that could not be sent, which completes the op too.
  */
 #ifndef LC_PORT_H
 #define LC_PORT_H
@@ -26,11 +26,14 @@ enum {
 };
 
 struct lc_port;
+struct lc_op;
+/* Called when the operation has completed. rc: code of uTofu; old_value: result of an atomic. */
+typedef void lc_op_callback(struct lc_op *op, int rc, uint64_t old_value);
 
 struct lc_op {
-    void (*done)(struct lc_op *op, int rc, uint64_t old_value); /* completion callback, or NULL */
+    lc_op_callback *done; /* completion callback, or NULL */
     void *arg;
-    uint64_t n;
+    uint64_t user_data; /* free for the caller, like arg */
     struct lc_port *port;
     uint32_t rank; /* rank of the peer */
     uint8_t index;
@@ -41,8 +44,9 @@ struct lc_op {
 struct lc_port_config {
     const struct lc_job *job;
     utofu_cmp_id_t cmp_id;
-    uint32_t num_ops, bounce; /* bounce: bytes of the bounce buffer of each op */
-    size_t extra_bytes; /* additional registered bytes for the layer, behind the bounce buffers */
+    uint32_t num_ops;
+    uint32_t bounce_size; /* bytes of the bounce buffer of each op */
+    size_t extra_bytes;   /* additional registered bytes for the layer, behind the bounce buffers */
     bool wait_for_room; /* starting an operation waits while the TOQ is full; otherwise it fails */
     /* An operation reports that the process is unreachable. */
     void (*peer_lost)(uint32_t rank);
@@ -57,10 +61,10 @@ struct lc_port {
     utofu_vcq_hdl_t vcq;
     utofu_vcq_id_t id;
     utofu_stadd_t bounce_stadd;
-    uint8_t *bounce;
-    uint32_t num_free;
-    uint32_t polls;
-    bool silent; /* no callback is called any more */
+    uint8_t *bounce;   /* the bounce buffers of all ops, then the extra bytes */
+    uint32_t num_free; /* ops; their indices are in free_ops */
+    uint32_t polls;    /* calls of lc_port_poll() */
+    bool silent;       /* no callback is called any more */
     uint8_t free_ops[LC_MAX_OPS];
     struct lc_op ops[LC_MAX_OPS];
     struct lc_memory memory;
@@ -71,8 +75,7 @@ void lc_port_close(struct lc_port *port);
 
 /* Allocates an op. NULL: no more than `reserve` ops are free. */
 static inline struct lc_op *lc_op_alloc(struct lc_port *port, uint32_t reserve, uint32_t rank,
-                                        void (*done)(struct lc_op *op, int rc, uint64_t old_value),
-                                        void *arg)
+                                        lc_op_callback *done, void *arg)
 {
     struct lc_op *op;
 
@@ -98,12 +101,12 @@ static inline void lc_op_free(struct lc_op *op)
 /* The bounce buffer belongs to the op until the op completes. */
 static inline void *lc_op_bounce(const struct lc_op *op)
 {
-    return op->port->bounce + (size_t)op->index * op->port->config->bounce;
+    return op->port->bounce + (size_t)op->index * op->port->config->bounce_size;
 }
 
 static inline utofu_stadd_t lc_op_bounce_stadd(const struct lc_op *op)
 {
-    return op->port->bounce_stadd + (utofu_stadd_t)op->index * op->port->config->bounce;
+    return op->port->bounce_stadd + (utofu_stadd_t)op->index * op->port->config->bounce_size;
 }
 
 /* Each starts the operation of an op. An operation that cannot be started completes with an error.

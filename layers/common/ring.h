@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks form a ring: the first rank follows the last. The partners of a process are the processes 1,
- * 2, 4, 8... ranks ahead.
+ * Ranks form a ring: the first rank follows the last. Partner k of a process is the process 2^k
+ * ranks ahead.
  */
 #ifndef LC_RING_H
 #define LC_RING_H
@@ -18,19 +18,19 @@ static inline uint32_t lc_num_partners(uint32_t procs)
     return num;
 }
 
-/* The process 2^partner ranks ahead. */
-static inline uint32_t lc_rank_ahead(uint32_t rank, uint32_t procs, uint32_t partner)
+/* The process 2^k ranks ahead. */
+static inline uint32_t lc_rank_ahead(uint32_t rank, uint32_t procs, uint32_t k)
 {
-    return (uint32_t)((rank + (1ull << partner)) % procs);
+    return (uint32_t)((rank + (1ull << k)) % procs);
 }
 
-/* The process 2^partner ranks behind. */
-static inline uint32_t lc_rank_behind(uint32_t rank, uint32_t procs, uint32_t partner)
+/* The process 2^k ranks behind. */
+static inline uint32_t lc_rank_behind(uint32_t rank, uint32_t procs, uint32_t k)
 {
-    return (uint32_t)(((uint64_t)rank + procs - (1ull << partner) % procs) % procs);
+    return (uint32_t)(((uint64_t)rank + procs - (1ull << k) % procs) % procs);
 }
 
-/* The partner of `from` that is nearest to `to`, but not beyond it. */
+/* The k of the partner of `from` that is nearest to `to`, but not beyond it. */
 static inline uint32_t lc_partner_towards(uint32_t from, uint32_t to, uint32_t procs)
 {
     uint32_t distance = to >= from ? to - from : to + procs - from;

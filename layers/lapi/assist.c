@@ -22,7 +22,7 @@ static void finish_assist_put(struct lc_op *op, int rc, uint64_t old_value)
     struct la_req *r = op->arg;
 
     (void)old_value;
-    if (!la_req_is_same(r, op->n))
+    if (!la_req_is_same(r, op->user_data))
         return;
     r->assist_failed |= rc != UTOFU_SUCCESS;
     la_req_list_assist(r);
@@ -60,7 +60,7 @@ static void put_piece(struct la_req *r, struct lc_op *op)
         return;
     }
     r->assisted++;
-    op->n = number;
+    op->user_data = number;
     at = piece * size;
     lc_op_put(op, peer->id, r->stadd + at, i.stadd + at, r->len - at < size ? r->len - at : size,
               0);

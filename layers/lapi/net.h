@@ -14,7 +14,8 @@ static inline struct lc_port *la_port(void)
     return &la.net.port;
 }
 /* keep: number of ops that stay free. done may be NULL. Returns NULL if no op is free. */
-static inline struct lc_op *la_op_alloc(uint32_t keep, uint32_t rank, lc_op_callback *done, void *arg)
+static inline struct lc_op *la_op_alloc(uint32_t keep, uint32_t rank, lc_op_callback *done,
+                                        void *arg)
 {
     return lc_op_alloc(&la.net.port, keep, rank, done, arg);
 }

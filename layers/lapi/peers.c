@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The tasks that this task communicates with. Each process knows its partners: the processes 1, 2,
- * 4, 8... ranks ahead. To find another process, it reads the partner of a partner that is nearest to
- * that process, and so on: at most log2(tasks) gets, once. Unused tasks take no memory.
+ * 4, 8... ranks ahead. To find another process, it reads the partner of a partner that is nearest
+ * to that process, and so on: at most log2(tasks) gets, once. Unused tasks take no memory.
  */
 #include "peers.h"
 #include "control.h"

@@ -25,8 +25,8 @@ static void announce_ended_task(uint32_t gone)
     for (uint32_t k = 0; k < la.job.num_partners; k++)
         if (lc_rank_ahead(la.job.rank, la.job.procs, k) != gone)
             lc_partner_put_word(&partners, k, gone + 1ull,
-                               offsetof(struct la_control, gone) + 8ull * (gone % LA_GONE),
-                               UTOFU_ONESIDED_FLAG_STRONG_ORDER, NULL);
+                                offsetof(struct la_control, gone) + 8ull * (gone % LA_GONE),
+                                UTOFU_ONESIDED_FLAG_STRONG_ORDER, NULL);
 }
 
 bool la_watch_is_gone(uint32_t rank)
@@ -72,7 +72,7 @@ static void start_probe(void)
 
     if (!la_watch_is_gone(lc_rank_ahead(la.job.rank, la.job.procs, partner)))
         lc_partner_probe(&partners, &la.watch.probe, partner, offsetof(struct la_control, gone), 64,
-                        end_probe);
+                         end_probe);
 }
 
 void la_watch_poll(void)

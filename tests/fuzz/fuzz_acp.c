@@ -517,8 +517,8 @@ static void wait_in_barrier(void)
     num_syncs++;
     bool come = al_sync_wait("fuzz", 5000000);
     for (uint32_t k = 0; come && k < al.job.num_partners; k++)
-        must(al.control->common.sync[k] >= num_syncs &&
-             al.control->common.sync[k] <= num_syncs + 1);
+        must(al.control->common.barrier_epochs[k] >= num_syncs &&
+             al.control->common.barrier_epochs[k] <= num_syncs + 1);
 }
 
 static void take_step(void)

@@ -197,7 +197,7 @@ static void fill_slot(struct fuzz_input *in)
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-    static const struct lc_port_config kind = {.num_ops = LA_OPS, .bounce = LA_SLOT};
+    static const struct lc_port_config kind = {.num_ops = LA_OPS, .bounce_size = LA_SLOT};
 
     (void)argc, (void)argv;
     la.net.port.config = &kind;

@@ -102,9 +102,9 @@ static void yields_and_iterations(void)
         measured += ut_idle_next(&idle, UT_MAX_SPIN_LIMIT) == UT_IDLE_MEASURE;
     CHECK(idle.yields < FEW && measured == FEW / 4);
     for (int i = 0; i < 4 * LC_STALL_CLOCK_PERIOD; i++) {
-        stall.since_ns = 0;
+        stall.start_ns = 0;
         lc_stall_should_log(&stall, 0);
-        read += stall.since_ns != 0;
+        read += stall.start_ns != 0;
     }
     CHECK(stall.iterations < UINT32_MAX / 2 && read == 4);
 }
