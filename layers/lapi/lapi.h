@@ -2,25 +2,24 @@
 /**
  * lapi.h - LAPI on uTofu: active messages, one-sided transfers and counters
  *
- * A task sends a message to another one with the address of a function there, the header handler,
- * which says where the data is to go; a completion handler may run when it is there. Put, get and
- * read-modify-write take plain addresses; nothing has to be registered. Counters say what is done:
- * the origin counter, that the origin's memory may be used again; the target counter, at the
- * target, and the completion counter, at the origin, that the message is complete. Any of them may
- * be NULL.
+ * A task sends a message to another task with the address of a function there, the header handler,
+ * which returns the address for the data. A completion handler may run when the data have arrived.
+ * Put, get and read-modify-write take plain addresses: no memory needs registration. Three counters
+ * tell that memory of the origin may be reused (origin counter), and that the message is complete
+ * (target counter at the target, completion counter at the origin). Each of them may be NULL.
  *
- * Messages arrive in any order, also those of one task to one other. Header handlers, and
+ * Messages arrive in any order, also those from one task to another. Header handlers, and
  * completion handlers that run inline (LAPI_LOCAL_STATE, LAPI_SEND_REPLY), run inside the
- * dispatcher: they may send messages, and may not wait. Other completion handlers run in a thread
- * of the library, one after the other, and may do anything.
+ * dispatcher: they may send messages, and must not wait. Other completion handlers run in a thread
+ * of the library, one after the other, and may call any function.
  *
- * With INTERRUPT_SET 1, as at the start, a thread makes progress also while the program computes;
- * with 0 messages are handled inside calls only.
+ * With INTERRUPT_SET 1, the default, a thread makes progress also while the program computes; with
+ * 0, only calls handle messages.
  *
- * Functions return LAPI_SUCCESS or a LAPI_ERR_* code. Each is described in one comment, of which
- * scripts/make-man makes its manual page: purpose, text, parameters, result. LAPI_Init(),
- * LAPI_Term(), LAPI_Address_init(), LAPI_Address_init64() and LAPI_Gfence() are collective. All but
- * the collective ones may be called by any number of threads at once.
+ * Functions return LAPI_SUCCESS or a LAPI_ERR_* code. scripts/make-man makes the manual page of a
+ * function from its comment: purpose, text, parameters, result. LAPI_Init(), LAPI_Term(),
+ * LAPI_Address_init(), LAPI_Address_init64() and LAPI_Gfence() are collective. Any number of
+ * threads may call the other functions at once.
  */
 #ifndef LAPI_H
 #define LAPI_H
@@ -51,15 +50,15 @@ typedef struct {                        /* used through functions only */
 
 #define LAPI_ADDR_NULL      ((void *)0)
 #define LAPI_MAX_MSG_SZ     0x7fffffffffffffffUL /* bytes of the data of a message */
-#define LAPI_ADDRTBL_SZ     64  /* indices of LAPI_Addr_set(): 1 to this less one */
-#define LAPI_MSG_STRING     160 /* bytes that LAPI_Msg_string() writes at most */
+#define LAPI_ADDRTBL_SZ     64  /* indices of LAPI_Addr_set(): 1 to LAPI_ADDRTBL_SZ - 1 */
+#define LAPI_MSG_STRING     160 /* maximum bytes that LAPI_Msg_string() writes */
 #define LAPI_MAX_ERR_STRING LAPI_MSG_STRING
 
 typedef enum {
     LAPI_SUCCESS = 0,
-    LAPI_ERR_HNDL_INVALID = 400,     /* the handle: before LAPI_Init(), or after LAPI_Term() */
+    LAPI_ERR_HNDL_INVALID = 400,     /* not of LAPI_Init(), or after LAPI_Term() */
     LAPI_ERR_ALL_HNDL_IN_USE = 401,  /* LAPI_Init() was called before, without LAPI_Term() */
-    LAPI_ERR_INIT_FAILED = 402,      /* no uTofu, or the tasks did not all come; the log says why */
+    LAPI_ERR_INIT_FAILED = 402,      /* a line on standard error says why */
     LAPI_ERR_IN_HNDLR = 403,         /* a handler that runs in the dispatcher may not wait */
     LAPI_ERR_MEMORY_EXHAUSTED = 404, /* no memory, or it cannot be registered */
     LAPI_ERR_TGT = 405,              /* no such task */
@@ -81,14 +80,14 @@ typedef enum {
     LAPI_ERR_ADDR_TBL_NULL = 421,    /* the table of addresses is NULL */
     LAPI_ERR_MSG_STRING = 422,       /* no such code */
     LAPI_ERR_MSG_INFO_NULL = 423,    /* info is NULL */
-    LAPI_ERR_INFO_NULL = 424,        /* the same, of LAPI_Init() */
-    LAPI_ERR_INFO_NONZERO = 425,     /* a field of lapi_info_t that is to be zero is not */
+    LAPI_ERR_INFO_NULL = 424,        /* info of LAPI_Init() is NULL */
+    LAPI_ERR_INFO_NONZERO = 425,     /* a reserved field of lapi_info_t is not zero */
     LAPI_ERR_RMW_OP = 426,           /* no such operation */
     LAPI_ERR_TGT_VAR_NULL = 427,     /* the target variable is NULL */
-    LAPI_ERR_TGT_VAR_ALIGN = 428,    /* it is not aligned to its size */
+    LAPI_ERR_TGT_VAR_ALIGN = 428,    /* the target variable is not aligned to its size */
     LAPI_ERR_IN_VAL_NULL = 429,      /* the operand is NULL */
     LAPI_ERR_OP_SZ = 430,            /* neither 32 nor 64 bits */
-    LAPI_ERR_ORG_VEC_NULL = 431,     /* vectors */
+    LAPI_ERR_ORG_VEC_NULL = 431,     /* vectors: see LAPI_Putv() */
     LAPI_ERR_TGT_VEC_NULL = 432,
     LAPI_ERR_ORG_VEC_TYPE = 433,
     LAPI_ERR_TGT_VEC_TYPE = 434,
@@ -110,7 +109,7 @@ typedef enum {
 typedef enum { INT_ERR, EXT_ERR } lapi_err_t;
 
 /* Called when a task is gone or a message cannot be executed; code is a LAPI_ERR_* code, src the
- * task that it is about. It runs in the dispatcher. */
+ * task that is gone or has sent it. It runs in the dispatcher. */
 typedef void(LAPI_err_hndlr)(lapi_handle_t *hndl, int *code, lapi_err_t *type, int *task_id,
                              int *src);
 
@@ -124,19 +123,19 @@ typedef void *(hdr_hndlr_t)(lapi_handle_t *hndl, void *uhdr, uint *uhdr_len, ulo
                             compl_hndlr_t **comp_h, void **user_info);
 
 typedef enum {
-    LAPI_NORMAL,      /* the completion handler runs in the thread for them */
-    LAPI_SEND_REPLY,  /* inline; it sends a message */
-    LAPI_LOCAL_STATE, /* inline; it sends none */
+    LAPI_NORMAL,      /* the completion handler runs in a thread of the library */
+    LAPI_SEND_REPLY,  /* inline, and sends a message */
+    LAPI_LOCAL_STATE, /* inline, and sends no message */
 } lapi_ret_flags_t;
 typedef enum { LAPI_CTL_NONE, LAPI_BURY_MSG /* the handler has consumed the data */ } lapi_ctl_t;
 
-/* What the header handler's msg_len points to, with a cast. */
+/* The argument msg_len of a header handler points to this struct: cast it. */
 typedef struct {
     ulong msg_len;
     lapi_ret_flags_t ret_flags; /* written by the handler */
-    lapi_ctl_t ctl_flags;       /* the same */
-    void *udata_one_pkt_ptr;    /* the data, where all of it has come with the header; else NULL */
-    ulong dgsp_handle;          /* not for use */
+    lapi_ctl_t ctl_flags;       /* written by the handler */
+    void *udata_one_pkt_ptr;    /* the data, if all came with the header; or NULL */
+    ulong dgsp_handle;          /* not used */
     uint src;                   /* the origin task */
 } lapi_return_info_t;
 
@@ -144,21 +143,21 @@ typedef enum {
     TASK_ID,       /* of this task */
     NUM_TASKS,     /* of the job */
     MAX_UHDR_SZ,   /* bytes of a user header */
-    MAX_DATA_SZ,   /* of a message, as far as an int can say it */
+    MAX_DATA_SZ,   /* of a message: INT_MAX, though it may be longer */
     MAX_PKT_SZ,    /* header and data that travel together */
-    ERROR_CHK,     /* 0 or 1; can be set, and arguments are checked all the same */
+    ERROR_CHK,     /* 0 or 1; can be set, without effect */
     TIMEOUT,       /* seconds after which a task counts as gone: UTOFU_PEER_TIMEOUT */
     INTERRUPT_SET, /* 0 or 1; can be set */
     LOC_ADDRTBL_SZ,
-    EPOCH_NUM, /* how often LAPI_Init() succeeded in this process */
+    EPOCH_NUM, /* number of successful calls of LAPI_Init() in this process */
     NUM_LOST,  /* tasks that are gone */
     LAST_QUERY,
 } lapi_query_t;
 
 typedef enum {
-    LAPI_DISP_CNTR,     /* as often as was asked for, and nothing has happened */
+    LAPI_DISP_CNTR,     /* cnt polls, and nothing has happened */
     LAPI_SEND_COMPLETE, /* a message of this task has left */
-    LAPI_RECV_COMPLETE, /* one has arrived */
+    LAPI_RECV_COMPLETE, /* a message has arrived */
     LAPI_BOTH_COMPLETE,
 } lapi_msg_state_t;
 typedef struct {
@@ -168,7 +167,7 @@ typedef struct {
 
 typedef enum { FETCH_AND_ADD, FETCH_AND_OR, SWAP, COMPARE_AND_SWAP, LAPI_RMW_END } RMW_ops_t;
 
-/* Called when the origin's memory may be used again: in place of the origin counter. */
+/* Called when the origin's memory may be reused, like the origin counter. */
 typedef struct {
     uint src; /* the task that the message is for */
     ulong reserved[3];
@@ -182,7 +181,7 @@ typedef enum {
 } lapi_vectype_t;
 typedef struct {
     lapi_vectype_t vec_type;
-    uint num_vecs; /* pieces, or blocks */
+    uint num_vecs; /* number of segments, or of blocks */
     void **info;
     ulong *len; /* not for LAPI_GEN_STRIDED_XFER */
 } lapi_vec_t;
@@ -195,12 +194,12 @@ typedef enum {
     LAPI_GETV_XFER,
     LAPI_PUTV_XFER,
     LAPI_AMV_XFER,
-    LAPI_AM_LW_XFER, /* lapi_am_t up to udata_len: whole in one packet, and gone at the return */
+    LAPI_AM_LW_XFER, /* lapi_am_t up to udata_len: see LAPI_Xfer() */
     LAPI_RDMA_XFER,
     LAPI_LAST_XFER
 } lapi_xfer_type_t;
 
-/* Each begins with Xfer_type. Addresses at the target are numbers. */
+/* Each begins with Xfer_type. Addresses at the target are lapi_long_t. */
 typedef struct {
     lapi_xfer_type_t Xfer_type;
     int flags; /* 0 */
@@ -208,7 +207,7 @@ typedef struct {
     lapi_long_t tgt_addr;
     void *org_addr;
     ulong len;
-    compl_hndlr_t *chndlr; /* or NULL: called when the data is here */
+    compl_hndlr_t *chndlr; /* or NULL: called when the data have arrived */
     void *cinfo;
     lapi_long_t tgt_cntr;
     lapi_cntr_t *org_cntr;
@@ -284,24 +283,24 @@ typedef struct {
     lapi_long_t tgt_cntr;
     lapi_cntr_t *org_cntr, *cmpl_cntr;
 } lapi_amv_t;
-/* A put or a get of memory that LAPI_Util() has given numbers for, at both tasks. */
+/* A put or get between memory handles (PVO), which LAPI_Util() gives to both tasks. */
 typedef unsigned int lapi_user_cxt_t;
 typedef unsigned long long lapi_user_pvo_t;
 typedef unsigned short lapi_rdma_tag_t;
 typedef unsigned short lapi_rdma_op_t;
 #define LAPI_RDMA_GET     0x1
 #define LAPI_RDMA_PUT     0x2
-#define LAPI_RCALLBACK    0x4 /* the target is to be told: there is no such transfer here, */
-#define LAPI_RCNTR_UPDATE 0x8 /* nor this one */
+#define LAPI_RCALLBACK    0x4 /* a notification of the target: not supported */
+#define LAPI_RCNTR_UPDATE 0x8 /* not supported */
 typedef struct {
     lapi_xfer_type_t Xfer_type;
     int flags;
     uint tgt;
     lapi_rdma_op_t op;        /* LAPI_RDMA_GET or LAPI_RDMA_PUT */
-    lapi_rdma_tag_t rdma_tag; /* for what the target is told: without effect */
+    lapi_rdma_tag_t rdma_tag; /* without effect */
     lapi_user_cxt_t remote_cxt;
-    lapi_user_pvo_t src_pvo, tgt_pvo; /* of memory of this task; of the target */
-    uint src_offset, tgt_offset;      /* bytes behind their beginning */
+    lapi_user_pvo_t src_pvo, tgt_pvo; /* memory of this task; of the target */
+    uint src_offset, tgt_offset;      /* bytes from the start of the memory */
     uint len;
     lapi_cntr_t *org_cntr;
     scompl_hndlr_t *shdlr;
@@ -326,9 +325,9 @@ typedef enum {
     LAPI_LAST_UTIL
 } lapi_util_type_t;
 
-/* The lock of the library, which a thread may take several times. Who has it may call anything.
- * Calls that wait or make progress give all of it away meanwhile, as pthread_cond_wait() does, and
- * have it again when they return. LAPI_Term() releases it. */
+/* The lock of the library, which is recursive. Its owner may call any function. Calls that wait or
+ * make progress release it completely meanwhile, as pthread_cond_wait() does, and take it again
+ * before they return. LAPI_Term() releases it. */
 typedef struct {
     lapi_util_type_t Util_type;
     int (*mutex_lock)(lapi_handle_t hndl);
@@ -337,7 +336,7 @@ typedef struct {
     int (*mutex_getowner)(lapi_handle_t hndl, int *is_mine);
 } lapi_thread_func_t;
 typedef enum { LAPI_RDMA_ACQUIRE, LAPI_RDMA_RELEASE } lapi_rdma_req_t;
-/* A number for memory of this task; memory needs no registration here. */
+/* A handle of memory of this task. */
 typedef struct {
     lapi_util_type_t Util_type;
     uint length;
@@ -345,7 +344,7 @@ typedef struct {
     void *address;
     lapi_rdma_req_t operation;
 } lapi_get_pvo_t;
-/* A number for a task; there is nothing behind it here. */
+/* A handle of a task. */
 typedef struct {
     lapi_util_type_t Util_type;
     lapi_rdma_req_t operation;
@@ -367,16 +366,16 @@ typedef union {
  * LAPI_Init - join the job
  *
  * Collective. Task id and number of tasks are those of the launcher: mpirun, mpiexec, srun or
- * utofurun. May be called again after LAPI_Term(). Of all functions only LAPI_Msg_string() and
- * LAPI_Address() may be called before.
+ * utofurun. LAPI_Init() may be called again after LAPI_Term(). Only LAPI_Msg_string() and
+ * LAPI_Address() may be called before it.
  *
  * @param hndl [out] The handle, which all other functions take.
- * @param info [in] Zeroed, and with err_hndlr if errors are to be told.
+ * @param info [in] The error handler, or NULL; all other fields are zero.
  * @return LAPI_SUCCESS: The process is task LAPI_Qenv(TASK_ID) of the job.
  * @return LAPI_ERR_RET_PTR_NULL: hndl is NULL.
  * @return LAPI_ERR_INFO_NULL: info is NULL.
  * @return LAPI_ERR_INFO_NONZERO: A reserved field is not zero.
- * @return LAPI_ERR_ALL_HNDL_IN_USE: It was called before, without LAPI_Term().
+ * @return LAPI_ERR_ALL_HNDL_IN_USE: LAPI_Init() was called before, without LAPI_Term().
  * @return LAPI_ERR_INIT_FAILED: A line on standard error says why.
  */
 int LAPI_Init(lapi_handle_t *hndl, lapi_info_t *info);
@@ -384,14 +383,14 @@ int LAPI_Init(lapi_handle_t *hndl, lapi_info_t *info);
 /**
  * LAPI_Term - leave the job
  *
- * Collective. Waits until what this task has sent is at its targets, and for all tasks, and
- * releases everything. The handle is void then.
+ * Collective. Waits until the targets have received the messages of this task, and for all tasks;
+ * then releases everything. The handle becomes invalid.
  *
  * @param hndl [in] The handle from LAPI_Init().
  * @return LAPI_SUCCESS: Everything is released.
  * @return LAPI_ERR_HNDL_INVALID: The handle is not that of LAPI_Init(), or LAPI_Term() was called.
  * @return LAPI_ERR_IN_HNDLR: Called by a handler that runs in the dispatcher.
- * @return LAPI_ERR_TIMEOUT: The same, but some task was gone before.
+ * @return LAPI_ERR_TIMEOUT: Everything is released, but a task was gone before.
  */
 int LAPI_Term(lapi_handle_t hndl);
 
@@ -412,15 +411,15 @@ int LAPI_Qenv(lapi_handle_t hndl, lapi_query_t query, int *ret_val);
 /**
  * LAPI_Senv - change the environment
  *
- * INTERRUPT_SET 1 starts the thread that makes progress, 0 ends it. ERROR_CHK is kept for
- * LAPI_Qenv(): arguments are checked in any case, as that costs next to nothing here.
+ * INTERRUPT_SET 1 starts the thread that makes progress, 0 ends it. ERROR_CHK has an
+ * effect on LAPI_Qenv() only: arguments are checked in any case.
  *
  * @param hndl [in] The handle from LAPI_Init().
  * @param query [in] INTERRUPT_SET or ERROR_CHK.
  * @param set_val [in] The value.
- * @return LAPI_SUCCESS: It is set.
+ * @return LAPI_SUCCESS: The value is set.
  * @return LAPI_ERR_HNDL_INVALID: The handle is not that of LAPI_Init(), or LAPI_Term() was called.
- * @return LAPI_ERR_QUERY_TYPE: It cannot be set.
+ * @return LAPI_ERR_QUERY_TYPE: The query cannot be set.
  * @return LAPI_ERR_SET_VAL: The value is neither 0 nor 1.
  * @return LAPI_ERR_IN_HNDLR: Called by a handler that runs in the dispatcher.
  * @return LAPI_ERR_MEMORY_EXHAUSTED: No memory, or it cannot be registered.
@@ -430,7 +429,7 @@ int LAPI_Senv(lapi_handle_t hndl, lapi_query_t query, int set_val);
 /**
  * LAPI_Msg_string - get the text of a code
  *
- * @param error_code [in] What a function returned.
+ * @param error_code [in] The code that a function returned.
  * @param buf [out] At least LAPI_MSG_STRING bytes, for the text and a null byte.
  * @return LAPI_SUCCESS: The text is written.
  * @return LAPI_ERR_RET_PTR_NULL: buf is NULL.
@@ -439,14 +438,15 @@ int LAPI_Senv(lapi_handle_t hndl, lapi_query_t query, int set_val);
 int LAPI_Msg_string(int error_code, void *buf);
 
 /**
- * LAPI_Purge_totask - give a task up
+ * LAPI_Purge_totask - abandon a task
  *
- * Messages to it that wait here are dropped, and their counters do not rise; functions with it as
- * target return LAPI_ERR_TGT_PURGED until LAPI_Resume_totask(). What it sends is still executed.
+ * Drops the messages to the task that wait here; their counters do not rise. Functions with the
+ * task as target return LAPI_ERR_TGT_PURGED until LAPI_Resume_totask(). Messages of the task are
+ * still executed.
  *
  * @param hndl [in] The handle from LAPI_Init().
  * @param dest [in] The task.
- * @return LAPI_SUCCESS: It is given up.
+ * @return LAPI_SUCCESS: The task is abandoned.
  * @return LAPI_ERR_HNDL_INVALID: The handle is not that of LAPI_Init(), or LAPI_Term() was called.
  * @return LAPI_ERR_TGT: There is no such task.
  */
@@ -457,10 +457,10 @@ int LAPI_Purge_totask(lapi_handle_t hndl, uint dest);
  *
  * @param hndl [in] The handle from LAPI_Init().
  * @param dest [in] The task.
- * @return LAPI_SUCCESS: It may be used again.
+ * @return LAPI_SUCCESS: The task may be used again.
  * @return LAPI_ERR_HNDL_INVALID: The handle is not that of LAPI_Init(), or LAPI_Term() was called.
  * @return LAPI_ERR_TGT: There is no such task.
- * @return LAPI_ERR_TGT_PURGED: It is gone.
+ * @return LAPI_ERR_TGT_PURGED: The task is gone.
  */
 int LAPI_Resume_totask(lapi_handle_t hndl, uint dest);
 
@@ -475,7 +475,7 @@ int LAPI_Resume_totask(lapi_handle_t hndl, uint dest);
  *
  * @param my_addr [in] Any address.
  * @param ret_addr [out] The number.
- * @return LAPI_SUCCESS: It is written.
+ * @return LAPI_SUCCESS: The number is written.
  * @return LAPI_ERR_RET_PTR_NULL: ret_addr is NULL.
  */
 int LAPI_Address(void *my_addr, lapi_long_t *ret_addr);
@@ -483,8 +483,8 @@ int LAPI_Address(void *my_addr, lapi_long_t *ret_addr);
 /**
  * LAPI_Address_init, LAPI_Address_init64 - exchange addresses
  *
- * Collective. Every task gets the values of all, in the order of the task ids. They need not be
- * addresses.
+ * Collective. Every task gets the values of all tasks, in the order of task ids. The values
+ * need not be addresses.
  *
  * @param hndl [in] The handle from LAPI_Init().
  * @param my_addr [in] This task's value.
@@ -502,13 +502,13 @@ int LAPI_Address_init64(lapi_handle_t hndl, lapi_long_t my_addr, lapi_long_t *ad
 /**
  * LAPI_Addr_set, LAPI_Addr_get - set and get an address by an index
  *
- * An index stands for the header handler in LAPI_Amsend() and LAPI_Amsendv(); it means what the
- * target has set.
+ * LAPI_Amsend() and LAPI_Amsendv() take an index instead of the address of a header handler: the
+ * target calls the handler that it has set under this index.
  *
  * @param hndl [in] The handle from LAPI_Init().
  * @param addr [in,out] The address; NULL unless set.
  * @param addr_hndl [in] The index, 1 to LAPI_ADDRTBL_SZ - 1.
- * @return LAPI_SUCCESS: It is set, or written to *addr.
+ * @return LAPI_SUCCESS: The address is set, or written to *addr.
  * @return LAPI_ERR_HNDL_INVALID: The handle is not that of LAPI_Init(), or LAPI_Term() was called.
  * @return LAPI_ERR_ADDR_HNDL_RANGE: The index is too small or too large.
  * @return LAPI_ERR_RET_PTR_NULL: addr is NULL, in LAPI_Addr_get().
@@ -521,13 +521,13 @@ int LAPI_Addr_get(lapi_handle_t hndl, void **addr, int addr_hndl);
  */
 
 /**
- * LAPI_Fence - wait until what was sent has arrived
+ * LAPI_Fence - wait until the messages of this task have arrived
  *
- * The data of what this task has started before is at its targets then, or, of gets, here.
- * Completion handlers may still have to run.
+ * Then the data of all transfers that this task has started are at their targets, or, of gets,
+ * here. Completion handlers may still have to run.
  *
  * @param hndl [in] The handle from LAPI_Init().
- * @return LAPI_SUCCESS: It has arrived.
+ * @return LAPI_SUCCESS: The messages have arrived.
  * @return LAPI_ERR_HNDL_INVALID: The handle is not that of LAPI_Init(), or LAPI_Term() was called.
  * @return LAPI_ERR_IN_HNDLR: Called by a handler that runs in the dispatcher.
  * @return LAPI_ERR_TIMEOUT: A task of the job is gone.
@@ -535,12 +535,12 @@ int LAPI_Addr_get(lapi_handle_t hndl, void **addr, int addr_hndl);
 int LAPI_Fence(lapi_handle_t hndl);
 
 /**
- * LAPI_Gfence - the same for all tasks
+ * LAPI_Gfence - wait until the messages of all tasks have arrived
  *
  * Collective. LAPI_Fence() in every task, and a barrier.
  *
  * @param hndl [in] The handle from LAPI_Init().
- * @return LAPI_SUCCESS: What all have sent has arrived.
+ * @return LAPI_SUCCESS: The messages of all tasks have arrived.
  * @return LAPI_ERR_HNDL_INVALID: The handle is not that of LAPI_Init(), or LAPI_Term() was called.
  * @return LAPI_ERR_IN_HNDLR: Called by a handler that runs in the dispatcher.
  * @return LAPI_ERR_TIMEOUT: A task of the job is gone.
@@ -555,7 +555,7 @@ int LAPI_Gfence(lapi_handle_t hndl);
  * @param hndl [in] The handle from LAPI_Init().
  * @param cntr [in,out] The counter.
  * @param val [in,out] Its value.
- * @return LAPI_SUCCESS: It is set, or written to *val.
+ * @return LAPI_SUCCESS: The value is set, or written to *val.
  * @return LAPI_ERR_HNDL_INVALID: The handle is not that of LAPI_Init(), or LAPI_Term() was called.
  * @return LAPI_ERR_CNTR_NULL: cntr is NULL.
  * @return LAPI_ERR_CNTR_VAL: The value is negative.
@@ -573,15 +573,15 @@ int LAPI_Getcntr(lapi_handle_t hndl, lapi_cntr_t *cntr, int *val);
  *
  * @param hndl [in] The handle from LAPI_Init().
  * @param cntr [in,out] The counter.
- * @param val [in] How much is waited for, and subtracted.
+ * @param val [in] The value to wait for, and to subtract.
  * @param cur_cntr_val [out] The value afterwards, or NULL.
- * @return LAPI_SUCCESS: It was reached.
+ * @return LAPI_SUCCESS: The counter had reached val.
  * @return LAPI_ERR_HNDL_INVALID: The handle is not that of LAPI_Init(), or LAPI_Term() was called.
  * @return LAPI_ERR_CNTR_NULL: cntr is NULL.
  * @return LAPI_ERR_CNTR_VAL: val is negative.
  * @return LAPI_ERR_IN_HNDLR: Called by a handler that runs in the dispatcher.
- * @return LAPI_ERR_TIMEOUT: A task is gone, which has not been told before; the counter is as it
- *     was.
+ * @return LAPI_ERR_TIMEOUT: A task is gone, and no call has returned this before. The counter is
+ *     unchanged.
  */
 int LAPI_Waitcntr(lapi_handle_t hndl, lapi_cntr_t *cntr, int val, int *cur_cntr_val);
 int LAPI_Nopoll_wait(lapi_handle_t hndl, lapi_cntr_t *cntr, int val, int *cur_cntr_val);
@@ -590,7 +590,7 @@ int LAPI_Nopoll_wait(lapi_handle_t hndl, lapi_cntr_t *cntr, int val, int *cur_cn
  * LAPI_Probe - make progress once
  *
  * @param hndl [in] The handle from LAPI_Init().
- * @return LAPI_SUCCESS: Done.
+ * @return LAPI_SUCCESS: Progress was made.
  * @return LAPI_ERR_HNDL_INVALID: The handle is not that of LAPI_Init(), or LAPI_Term() was called.
  */
 int LAPI_Probe(lapi_handle_t hndl);
@@ -599,9 +599,9 @@ int LAPI_Probe(lapi_handle_t hndl);
  * LAPI_Msgpoll - make progress until something has happened
  *
  * @param hndl [in] The handle from LAPI_Init().
- * @param cnt [in] How often at most.
+ * @param cnt [in] Maximum number of polls.
  * @param info [out] Its status says what has happened.
- * @return LAPI_SUCCESS: Something has, or cnt is reached.
+ * @return LAPI_SUCCESS: info->status is written.
  * @return LAPI_ERR_HNDL_INVALID: The handle is not that of LAPI_Init(), or LAPI_Term() was called.
  * @return LAPI_ERR_MSG_INFO_NULL: info is NULL.
  */
@@ -614,11 +614,11 @@ int LAPI_Msgpoll(lapi_handle_t hndl, uint cnt, lapi_msg_info_t *info);
 /**
  * LAPI_Amsend - send an active message
  *
- * At the target the header handler runs once, when the first part has arrived. It gets uhdr, in
- * memory that it may write to, and the length of udata, and returns the address where udata is to
- * go; it may name a completion handler and its argument. Where udata has come with the header,
- * lapi_return_info_t points to it: the handler may consume it, set LAPI_BURY_MSG and return NULL.
- * When all data is in place the completion handler runs, then tgt_cntr rises, then cmpl_cntr.
+ * The target runs the header handler once, when the header has arrived. The handler gets uhdr, in
+ * memory that it may write to, and the length of udata, and returns the address for udata; it may
+ * name a completion handler and its argument. If udata has come with the header, lapi_return_info_t
+ * points to it: the handler may consume it, set LAPI_BURY_MSG and return NULL. When all data have
+ * arrived, the completion handler runs, then tgt_cntr rises, then cmpl_cntr.
  *
  * @param hndl [in] The handle from LAPI_Init().
  * @param tgt [in] The target task, 0 to NUM_TASKS - 1.
@@ -630,7 +630,7 @@ int LAPI_Msgpoll(lapi_handle_t hndl, uint cnt, lapi_msg_info_t *info);
  * @param udata_len [in] Their length in bytes.
  * @param tgt_cntr [in] Address of a counter at the target, or NULL: rises when the message is
  *     complete there.
- * @param org_cntr [in,out] Counter here, or NULL: rises when the origin's memory may be used again.
+ * @param org_cntr [in,out] Counter here, or NULL: rises when the origin's memory may be reused.
  * @param cmpl_cntr [in,out] Counter here, or NULL: rises when the message is complete at the
  *     target.
  * @return LAPI_SUCCESS: The message is sent, or will be.
@@ -654,14 +654,14 @@ int LAPI_Amsend(lapi_handle_t hndl, uint tgt, void *hdr_hdl, void *uhdr, uint uh
  * @param hndl [in] The handle from LAPI_Init().
  * @param tgt [in] The target task, 0 to NUM_TASKS - 1.
  * @param len [in] Bytes; with 0 only the counters rise.
- * @param tgt_addr [in] Where to, at the target.
- * @param org_addr [in] Where from, here.
+ * @param tgt_addr [in] Destination, at the target.
+ * @param org_addr [in] Source, at this task.
  * @param tgt_cntr [in] Address of a counter at the target, or NULL: rises when the message is
  *     complete there.
- * @param org_cntr [in,out] Counter here, or NULL: rises when the origin's memory may be used again.
+ * @param org_cntr [in,out] Counter here, or NULL: rises when the origin's memory may be reused.
  * @param cmpl_cntr [in,out] Counter here, or NULL: rises when the message is complete at the
  *     target.
- * @return LAPI_SUCCESS: It is started.
+ * @return LAPI_SUCCESS: The transfer is started.
  * @return LAPI_ERR_HNDL_INVALID: The handle is not that of LAPI_Init(), or LAPI_Term() was called.
  * @return LAPI_ERR_TGT: There is no such task.
  * @return LAPI_ERR_TGT_PURGED: LAPI_Purge_totask() was called for the task, or it is gone.
@@ -679,12 +679,12 @@ int LAPI_Put(lapi_handle_t hndl, uint tgt, ulong len, void *tgt_addr, void *org_
  * @param hndl [in] The handle from LAPI_Init().
  * @param tgt [in] The target task, 0 to NUM_TASKS - 1.
  * @param len [in] Bytes; with 0 only the counters rise.
- * @param tgt_addr [in] Where from, at the target.
- * @param org_addr [in] Where to, here.
+ * @param tgt_addr [in] Source, at the target.
+ * @param org_addr [in] Destination, at this task.
  * @param tgt_cntr [in] Address of a counter at the target, or NULL: rises when its memory has been
  *     read.
- * @param org_cntr [in,out] Counter here, or NULL: rises when the data is here.
- * @return LAPI_SUCCESS: It is started.
+ * @param org_cntr [in,out] Counter here, or NULL: rises when the data have arrived.
+ * @return LAPI_SUCCESS: The transfer is started.
  * @return LAPI_ERR_HNDL_INVALID: The handle is not that of LAPI_Init(), or LAPI_Term() was called.
  * @return LAPI_ERR_TGT: There is no such task.
  * @return LAPI_ERR_TGT_PURGED: LAPI_Purge_totask() was called for the task, or it is gone.
@@ -705,10 +705,10 @@ int LAPI_Get(lapi_handle_t hndl, uint tgt, ulong len, void *tgt_addr, void *org_
  * @param op [in] FETCH_AND_ADD, FETCH_AND_OR, SWAP or COMPARE_AND_SWAP.
  * @param tgt [in] The target task, 0 to NUM_TASKS - 1.
  * @param tgt_var [in] The variable at the target.
- * @param in_val [in] The operand; of COMPARE_AND_SWAP two: what is compared, and the new value.
+ * @param in_val [in] The operand; of COMPARE_AND_SWAP two: expected and new value.
  * @param prev_tgt_val [out] The value before, or NULL.
- * @param org_cntr [in,out] Counter here, or NULL: rises when it is done.
- * @return LAPI_SUCCESS: It is started.
+ * @param org_cntr [in,out] Counter here, or NULL: rises when the operation is complete.
+ * @return LAPI_SUCCESS: The transfer is started.
  * @return LAPI_ERR_HNDL_INVALID: The handle is not that of LAPI_Init(), or LAPI_Term() was called.
  * @return LAPI_ERR_TGT: There is no such task.
  * @return LAPI_ERR_TGT_PURGED: LAPI_Purge_totask() was called for the task, or it is gone.
@@ -723,63 +723,63 @@ int LAPI_Rmw64(lapi_handle_t hndl, RMW_ops_t op, uint tgt, long long *tgt_var, l
                long long *prev_tgt_val, lapi_cntr_t *org_cntr);
 
 /**
- * LAPI_Putv - write pieces of memory of another task
+ * LAPI_Putv - write segments of memory of another task
  *
- * Both vectors are of the same type and have pieces of the same lengths.
+ * Both vectors have the same type, and segments of the same lengths.
  *
  * @param hndl [in] The handle from LAPI_Init().
  * @param tgt [in] The target task, 0 to NUM_TASKS - 1.
- * @param tgt_vec [in] The pieces at the target.
- * @param org_vec [in] The pieces here.
+ * @param tgt_vec [in] The segments at the target.
+ * @param org_vec [in] The segments at this task.
  * @param tgt_cntr [in] Address of a counter at the target, or NULL.
- * @param org_cntr [in,out] Counter here, or NULL: rises when the origin's memory may be used again.
+ * @param org_cntr [in,out] Counter here, or NULL: rises when the origin's memory may be reused.
  * @param cmpl_cntr [in,out] Counter here, or NULL: rises when the message is complete.
- * @return LAPI_SUCCESS: It is started.
+ * @return LAPI_SUCCESS: The transfer is started.
  * @return LAPI_ERR_HNDL_INVALID: The handle is not that of LAPI_Init(), or LAPI_Term() was called.
  * @return LAPI_ERR_TGT: There is no such task.
  * @return LAPI_ERR_TGT_PURGED: LAPI_Purge_totask() was called for the task, or it is gone.
  * @return LAPI_ERR_ORG_VEC_NULL, LAPI_ERR_TGT_VEC_NULL: A vector is NULL.
- * @return LAPI_ERR_ORG_VEC_TYPE, LAPI_ERR_TGT_VEC_TYPE: It has no such type.
- * @return LAPI_ERR_ORG_VEC_ADDR, LAPI_ERR_TGT_VEC_ADDR: One of its addresses is NULL.
- * @return LAPI_ERR_ORG_VEC_LEN, LAPI_ERR_TGT_VEC_LEN: It is longer than LAPI_MAX_MSG_SZ.
- * @return LAPI_ERR_ORG_STRIDE, LAPI_ERR_TGT_STRIDE: Its blocks overlap.
- * @return LAPI_ERR_VEC_TYPE_DIFF, LAPI_ERR_VEC_NUM_DIFF, LAPI_ERR_VEC_LEN_DIFF: The two differ.
+ * @return LAPI_ERR_ORG_VEC_TYPE, LAPI_ERR_TGT_VEC_TYPE: There is no such type of vector.
+ * @return LAPI_ERR_ORG_VEC_ADDR, LAPI_ERR_TGT_VEC_ADDR: An address in the vector is NULL.
+ * @return LAPI_ERR_ORG_VEC_LEN, LAPI_ERR_TGT_VEC_LEN: The vector is longer than LAPI_MAX_MSG_SZ.
+ * @return LAPI_ERR_ORG_STRIDE, LAPI_ERR_TGT_STRIDE: The blocks of the vector overlap.
+ * @return LAPI_ERR_VEC_TYPE_DIFF, LAPI_ERR_VEC_NUM_DIFF, LAPI_ERR_VEC_LEN_DIFF: The vectors differ.
  * @return LAPI_ERR_MEMORY_EXHAUSTED: No memory, or it cannot be registered.
  */
 int LAPI_Putv(lapi_handle_t hndl, uint tgt, lapi_vec_t *tgt_vec, lapi_vec_t *org_vec,
               lapi_cntr_t *tgt_cntr, lapi_cntr_t *org_cntr, lapi_cntr_t *cmpl_cntr);
 
 /**
- * LAPI_Getv - read pieces of memory of another task
+ * LAPI_Getv - read segments of memory of another task
  *
  * @param hndl [in] The handle from LAPI_Init().
  * @param tgt [in] The target task, 0 to NUM_TASKS - 1.
- * @param tgt_vec [in] The pieces at the target.
- * @param org_vec [in] The pieces here.
+ * @param tgt_vec [in] The segments at the target.
+ * @param org_vec [in] The segments at this task.
  * @param tgt_cntr [in] Address of a counter at the target, or NULL.
- * @param org_cntr [in,out] Counter here, or NULL: rises when the data is here.
- * @return LAPI_SUCCESS: It is started.
+ * @param org_cntr [in,out] Counter here, or NULL: rises when the data have arrived.
+ * @return LAPI_SUCCESS: The transfer is started.
  * @return others: As of LAPI_Putv().
  */
 int LAPI_Getv(lapi_handle_t hndl, uint tgt, lapi_vec_t *tgt_vec, lapi_vec_t *org_vec,
               lapi_cntr_t *tgt_cntr, lapi_cntr_t *org_cntr);
 
 /**
- * LAPI_Amsendv - send an active message with pieces of memory
+ * LAPI_Amsendv - send an active message with segments of memory
  *
- * As LAPI_Amsend(); the header handler returns a lapi_vec_t pointer, which says where the data is
- * to go, and stays valid until they are there. Data that is longer than its vector is cut off.
+ * As LAPI_Amsend(), but the header handler returns a pointer to a lapi_vec_t for the data, which
+ * stays valid until the data have arrived. Data longer than that vector are truncated.
  *
  * @param hndl [in] The handle from LAPI_Init().
  * @param tgt [in] The target task, 0 to NUM_TASKS - 1.
  * @param hdr_hdl [in] The header handler: its address at the target, or an index.
  * @param uhdr [in] The user header, or NULL.
  * @param uhdr_len [in] Its length, a multiple of 4 up to MAX_UHDR_SZ.
- * @param org_vec [in] The pieces here.
+ * @param org_vec [in] The segments at this task.
  * @param tgt_cntr [in] Address of a counter at the target, or NULL.
- * @param org_cntr [in,out] Counter here, or NULL: rises when the origin's memory may be used again.
+ * @param org_cntr [in,out] Counter here, or NULL: rises when the origin's memory may be reused.
  * @param cmpl_cntr [in,out] Counter here, or NULL: rises when the message is complete.
- * @return LAPI_SUCCESS: It is started.
+ * @return LAPI_SUCCESS: The transfer is started.
  * @return others: As of LAPI_Amsend(), and of LAPI_Putv() for org_vec.
  */
 int LAPI_Amsendv(lapi_handle_t hndl, uint tgt, void *hdr_hdl, void *uhdr, uint uhdr_len,
@@ -789,19 +789,19 @@ int LAPI_Amsendv(lapi_handle_t hndl, uint tgt, void *hdr_hdl, void *uhdr, uint u
 /**
  * LAPI_Xfer - start a transfer of any kind
  *
- * As the function of the kind, with a handler that is called when the origin's memory may be used
- * again or, of gets, when the data is there. It runs in the dispatcher.
+ * As the function of the kind, with a handler that runs in the dispatcher when the origin's memory
+ * may be reused or, of gets, when the data have arrived.
  *
- * LAPI_AM_LW_XFER is a light active message: Am.uhdr and Am.udata, together at most MAX_PKT_SZ
- * bytes, may be used again when the function returns, and the header handler gets all data at once.
- * Fields of Am behind udata_len are not read, so there are no counters and no handler of the
+ * LAPI_AM_LW_XFER is a lightweight active message: Am.uhdr and Am.udata, together at most
+ * MAX_PKT_SZ bytes, may be reused when the function returns, and the header handler gets all data
+ * at once. Fields of Am behind udata_len are not read: there are no counters and no handler of the
  * origin.
  *
- * LAPI_RDMA_XFER (HwXfer) is a put or a get of memory that LAPI_Util() has given numbers for.
+ * LAPI_RDMA_XFER (HwXfer) is a put or get between memory handles of LAPI_Util().
  *
  * @param hndl [in] The handle from LAPI_Init().
  * @param xfer_struct [in] The arguments; Xfer_type says which.
- * @return LAPI_SUCCESS: It is started.
+ * @return LAPI_SUCCESS: The transfer is started.
  * @return LAPI_ERR_RET_PTR_NULL: xfer_struct is NULL.
  * @return LAPI_ERR_XFER_CMD: There is no such kind, or HwXfer.op is neither LAPI_RDMA_GET nor
  *     LAPI_RDMA_PUT.
@@ -811,20 +811,20 @@ int LAPI_Amsendv(lapi_handle_t hndl, uint tgt, void *hdr_hdl, void *uhdr, uint u
 int LAPI_Xfer(lapi_handle_t hndl, lapi_xfer_t *xfer_struct);
 
 /**
- * LAPI_Util - get functions for the lock of the library, or numbers for LAPI_RDMA_XFER
+ * LAPI_Util - get functions for the lock of the library, or handles for LAPI_RDMA_XFER
  *
- * LAPI_GET_THREAD_FUNC writes functions that take and release the lock, which is recursive. A
- * thread may have it during any calls: those that wait or make progress (LAPI_Waitcntr(),
- * LAPI_Gfence(), LAPI_Getcntr(), LAPI_Probe()...) let others have it meanwhile, so that the
- * library's threads go on; and so does LAPI_Xfer() while there is no room for its message.
- * LAPI_Term() releases it. mutex_unlock() without it returns LAPI_ERR_NOT_LOCKED.
+ * LAPI_GET_THREAD_FUNC writes functions that take and release the lock, which is recursive. Its
+ * owner may call any function. Functions that wait or make progress (LAPI_Waitcntr(),
+ * LAPI_Gfence(), LAPI_Getcntr(), LAPI_Probe()...), and LAPI_Xfer() while there is no room for its
+ * message, release it meanwhile, so that the threads of the library make progress. LAPI_Term()
+ * releases it. mutex_unlock() without it returns LAPI_ERR_NOT_LOCKED.
  *
- * LAPI_XLATE_ADDRESS (lapi_get_pvo_t) writes a number for memory, LAPI_REMOTE_RCXT
- * (lapi_remote_cxt_t) one for a task; LAPI_RDMA_RELEASE gives them back, which changes nothing.
+ * LAPI_XLATE_ADDRESS (lapi_get_pvo_t) writes a handle of memory, LAPI_REMOTE_RCXT
+ * (lapi_remote_cxt_t) a handle of a task; LAPI_RDMA_RELEASE releases it, which has no effect here.
  *
  * @param hndl [in] The handle from LAPI_Init().
- * @param util_struct [in,out] Util_type says what is asked for.
- * @return LAPI_SUCCESS: It is written.
+ * @param util_struct [in,out] Util_type selects the utility.
+ * @return LAPI_SUCCESS: The result is written.
  * @return LAPI_ERR_HNDL_INVALID: The handle is not that of LAPI_Init(), or LAPI_Term() was called.
  * @return LAPI_ERR_RET_PTR_NULL: util_struct is NULL.
  * @return LAPI_ERR_UTIL_CMD: There is no such utility, or operation is neither LAPI_RDMA_ACQUIRE

@@ -5,9 +5,9 @@
 !
 ! An address is an INTEGER (KIND=LAPI_ADDR_TYPE), or inside a
 ! TYPE (LAPI_ADDR_T); LAPI_ADDRESS gives that of a variable, and LOC
-! that of a procedure. What there is not is LAPI_ADDR_NULL, as a counter
-! LAPI_CNTR_NULL and as a user header LAPI_UHDR_NULL, which are the same
-! with the types of these arguments.
+! that of a procedure. To omit an argument, pass LAPI_ADDR_NULL; for a
+! counter LAPI_CNTR_NULL, for a user header LAPI_UHDR_NULL: the same
+! value with the type of the argument.
 !
 ! A header handler is a function with a result of KIND=LAPI_ADDR_TYPE,
 ! the address for the data:
@@ -40,7 +40,7 @@
         INTEGER(KIND=4) unused
         INTEGER(KIND=8) reserved(3)
       END TYPE
-! The pieces of LAPI_PUTV, LAPI_GETV and LAPI_AMSENDV: info and len are
+! The segments of LAPI_PUTV, LAPI_GETV, LAPI_AMSENDV: info and len are
 ! the addresses of arrays of KIND=LAPI_ADDR_TYPE and LAPI_LONG_TYPE.
       TYPE LAPI_VEC_T
         SEQUENCE
@@ -49,8 +49,8 @@
         INTEGER(KIND=8) info
         INTEGER(KIND=8) len
       END TYPE
-! What LAPI_XFER takes. All that are of KIND=8, but for lengths, are
-! addresses, or 0; hdr_hdl is one at the target, or an index.
+! Arguments of LAPI_XFER. Members of KIND=8 are addresses or 0, except
+! lengths; hdr_hdl is an address at the target, or an index.
       TYPE LAPI_GET_T
         SEQUENCE
         INTEGER(KIND=4) Xfer_type
@@ -155,8 +155,8 @@
         INTEGER(KIND=8) org_cntr
         INTEGER(KIND=8) cmpl_cntr
       END TYPE
-! Of LAPI_UTIL: the addresses of C functions that take the handle by
-! value, and return a code.
+! Result of LAPI_UTIL: addresses of C functions, which take the handle
+! by value and return a code.
       TYPE LAPI_THREAD_FUNC_T
         SEQUENCE
         INTEGER(KIND=4) Util_type
@@ -178,7 +178,7 @@
       EXTERNAL LAPI_PUT, LAPI_GET, LAPI_RMW, LAPI_RMW64, LAPI_AMSEND
       EXTERNAL LAPI_PUTV, LAPI_GETV, LAPI_AMSENDV, LAPI_UTIL
       EXTERNAL LAPI_PURGE_TOTASK, LAPI_RESUME_TOTASK
-! It takes any of the types above.
+! Takes any of the types above.
       INTERFACE
         SUBROUTINE LAPI_XFER(hndl, xfer_struct, ierror)
           INTEGER hndl, ierror
