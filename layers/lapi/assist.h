@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sender assistance: the origin puts pieces of a large message. */
+/* Sender assistance: the origin puts chunks of a large message. */
 #ifndef LA_ASSIST_H
 #define LA_ASSIST_H
 
@@ -7,7 +7,7 @@
 
 #pragma GCC visibility push(hidden)
 
-bool la_assist_put_piece(void);
+bool la_assist_put_chunk(void); /* claims and puts the next chunk, if any is left */
 bool la_assist_is_pending(void);
 
 #pragma GCC visibility pop

@@ -13,7 +13,7 @@
 /* Checks the handle and the target, and takes the lock unless it returns an error. */
 static int begin_call(lapi_handle_t hndl, uint tgt)
 {
-    if (!la_lock_handle(hndl))
+    if (!la_lock_if_valid(hndl))
         return LAPI_ERR_HNDL_INVALID;
     if (tgt < la.job.procs)
         return LAPI_SUCCESS;
@@ -45,7 +45,7 @@ static int check_am(const void *hdr_hdl, const void *uhdr, uint uhdr_len, const 
 {
     if (hdr_hdl == NULL)
         return LAPI_ERR_HDR_HNDLR_NULL;
-    if (uhdr_len > LA_MAX_UHDR || uhdr_len % 4 != 0)
+    if (uhdr_len > LA_MAX_UHDR_SIZE || uhdr_len % 4 != 0)
         return LAPI_ERR_UHDR_LEN;
     if (uhdr == NULL && uhdr_len > 0)
         return LAPI_ERR_UHDR_NULL;
@@ -70,11 +70,11 @@ int LAPI_Amsend(lapi_handle_t hndl, uint tgt, void *hdr_hdl, void *uhdr, uint uh
         return end_call(complete_locally(org_cntr));
     const struct la_req r = {.kind = LA_AM,
                              .rank = tgt,
-                             .at = (uintptr_t)hdr_hdl,
+                             .tgt_addr = (uintptr_t)hdr_hdl,
                              .uhdr = uhdr,
                              .uhdr_len = (uint16_t)uhdr_len,
                              .data = udata,
-                             .len = udata_len,
+                             .total_len = udata_len,
                              .tgt_cntr = (uintptr_t)tgt_cntr,
                              .org_cntr = org_cntr,
                              .cmpl_cntr = cmpl_cntr};
@@ -105,9 +105,9 @@ int LAPI_Put(lapi_handle_t hndl, uint tgt, ulong len, void *tgt_addr, void *org_
         return end_call(complete_locally(org_cntr));
     const struct la_req r = {.kind = LA_PUT,
                              .rank = tgt,
-                             .at = (uintptr_t)tgt_addr,
+                             .tgt_addr = (uintptr_t)tgt_addr,
                              .data = org_addr,
-                             .len = len,
+                             .total_len = len,
                              .tgt_cntr = (uintptr_t)tgt_cntr,
                              .org_cntr = org_cntr,
                              .cmpl_cntr = cmpl_cntr};
@@ -118,9 +118,9 @@ int LAPI_Put(lapi_handle_t hndl, uint tgt, ulong len, void *tgt_addr, void *org_
  * */
 static int send_get(struct la_req *r)
 {
-    if (r->len > LA_SMALL_GET) {
-        r->reg = la_rcache_get(r->result, r->len, true, &r->stadd);
-        if (r->reg == NULL)
+    if (r->total_len > LA_SHORT_GET_SIZE) {
+        r->region = la_rcache_get(r->result, r->total_len, true, &r->stadd);
+        if (r->region == NULL)
             return LAPI_ERR_MEMORY_EXHAUSTED;
     }
     return la_send(r);
@@ -132,9 +132,9 @@ int LAPI_Get(lapi_handle_t hndl, uint tgt, ulong len, void *tgt_addr, void *org_
     struct la_req r = {.kind = LA_GET,
                        .flags = LA_WANTS_FIN,
                        .rank = tgt,
-                       .at = (uintptr_t)tgt_addr,
+                       .tgt_addr = (uintptr_t)tgt_addr,
                        .result = org_addr,
-                       .len = len,
+                       .total_len = len,
                        .tgt_cntr = (uintptr_t)tgt_cntr,
                        .org_cntr = org_cntr};
     int rc = begin_call(hndl, tgt);
@@ -158,15 +158,30 @@ static int check_rmw(RMW_ops_t op, const void *tgt_var, const void *in_val, size
 
 static void set_operands(struct la_req *r, const void *in_val)
 {
-    const int second = r->op == COMPARE_AND_SWAP ? 1 : 0;
+    const int second = r->rmw_op == COMPARE_AND_SWAP ? 1 : 0;
 
     if (r->kind == LA_RMW) {
-        r->value = ((const uint32_t *)in_val)[second];
-        r->len = ((const uint32_t *)in_val)[0];
+        r->operand = ((const uint32_t *)in_val)[second];
+        r->compare = ((const uint32_t *)in_val)[0];
     } else {
-        r->value = ((const uint64_t *)in_val)[second];
-        r->len = ((const uint64_t *)in_val)[0];
+        r->operand = ((const uint64_t *)in_val)[second];
+        r->compare = ((const uint64_t *)in_val)[0];
     }
+}
+
+static int start_rmw(lapi_handle_t hndl, RMW_ops_t op, const void *in_val, struct la_req *r)
+{
+    const size_t size = r->kind == LA_RMW ? sizeof(int) : sizeof(long long);
+    int rc = begin_call(hndl, r->rank);
+
+    if (rc != LAPI_SUCCESS)
+        return rc;
+    rc = check_rmw(op, (void *)(uintptr_t)r->tgt_addr, in_val, size);
+    if (rc != LAPI_SUCCESS)
+        return end_call(rc);
+    r->rmw_op = (uint16_t)op;
+    set_operands(r, in_val);
+    return end_call(la_send(r));
 }
 
 int LAPI_Rmw(lapi_handle_t hndl, RMW_ops_t op, uint tgt, int *tgt_var, int *in_val,
@@ -174,20 +189,12 @@ int LAPI_Rmw(lapi_handle_t hndl, RMW_ops_t op, uint tgt, int *tgt_var, int *in_v
 {
     struct la_req r = {.kind = LA_RMW,
                        .flags = LA_WANTS_FIN,
-                       .op = (uint16_t)op,
                        .rank = tgt,
-                       .at = (uintptr_t)tgt_var,
+                       .tgt_addr = (uintptr_t)tgt_var,
                        .result = prev_tgt_val,
                        .org_cntr = org_cntr};
-    int rc = begin_call(hndl, tgt);
 
-    if (rc != LAPI_SUCCESS)
-        return rc;
-    rc = check_rmw(op, tgt_var, in_val, sizeof(*tgt_var));
-    if (rc != LAPI_SUCCESS)
-        return end_call(rc);
-    set_operands(&r, in_val);
-    return end_call(la_send(&r));
+    return start_rmw(hndl, op, in_val, &r);
 }
 
 int LAPI_Rmw64(lapi_handle_t hndl, RMW_ops_t op, uint tgt, long long *tgt_var, long long *in_val,
@@ -195,20 +202,12 @@ int LAPI_Rmw64(lapi_handle_t hndl, RMW_ops_t op, uint tgt, long long *tgt_var, l
 {
     struct la_req r = {.kind = LA_RMW64,
                        .flags = LA_WANTS_FIN,
-                       .op = (uint16_t)op,
                        .rank = tgt,
-                       .at = (uintptr_t)tgt_var,
+                       .tgt_addr = (uintptr_t)tgt_var,
                        .result = prev_tgt_val,
                        .org_cntr = org_cntr};
-    int rc = begin_call(hndl, tgt);
 
-    if (rc != LAPI_SUCCESS)
-        return rc;
-    rc = check_rmw(op, tgt_var, in_val, sizeof(*tgt_var));
-    if (rc != LAPI_SUCCESS)
-        return end_call(rc);
-    set_operands(&r, in_val);
-    return end_call(la_send(&r));
+    return start_rmw(hndl, op, in_val, &r);
 }
 
 static int purge_task(uint dest, bool on)
@@ -220,7 +219,7 @@ static int purge_task(uint dest, bool on)
         return on ? LAPI_SUCCESS : LAPI_ERR_TGT_PURGED;
     peer->purged = on;
     if (on)
-        la_req_peer_lost(dest, false);
+        la_req_cancel_queued(dest);
     return LAPI_SUCCESS;
 }
 
@@ -271,9 +270,9 @@ static int send_putv(struct la_req *r, const lapi_vec_t *tgt_vec, const lapi_vec
     la_vec_encode(tgt_vec, r->copy);
     r->kind = LA_PUTV;
     r->flags |= LA_WANTS_FIN;
-    r->value = list;
+    r->list_size = list;
     r->data = r->copy;
-    r->len = list + len;
+    r->total_len = list + len;
     return la_send_data(r);
 }
 
@@ -287,12 +286,12 @@ static int send_getv(struct la_req *r, const lapi_vec_t *tgt_vec, const lapi_vec
     la_vec_encode(tgt_vec, r->copy);
     la_vec_encode(org_vec, (char *)r->copy + list + len);
     r->kind = LA_GETV;
-    r->flags |= LA_WANTS_FIN | (list > LA_PAYLOAD ? LA_RENDEZVOUS : 0);
-    r->value = list;
+    r->flags |= LA_WANTS_FIN | (list > LA_LONG_HEADER_PAYLOAD ? LA_RENDEZVOUS : 0);
+    r->list_size = list;
     r->data = r->copy;
-    r->len = list + len;
-    r->reg = la_rcache_get(r->copy, r->len + 1, true, &r->stadd);
-    if (r->reg != NULL)
+    r->total_len = list + len;
+    r->region = la_rcache_get(r->copy, r->total_len + 1, true, &r->stadd);
+    if (r->region != NULL)
         return la_send(r);
     free(r->copy);
     return LAPI_ERR_MEMORY_EXHAUSTED;
@@ -313,7 +312,7 @@ static int send_amsendv(struct la_req *r, const lapi_vec_t *org_vec)
     la_vec_gather((char *)r->copy + len, list, r->copy, len);
     r->flags |= LA_VECTOR | LA_WANTS_FIN;
     r->data = r->copy;
-    r->len = len;
+    r->total_len = len;
     return la_send_data(r);
 }
 
@@ -342,7 +341,7 @@ int LAPI_Amsendv(lapi_handle_t hndl, uint tgt, void *hdr_hdl, void *uhdr, uint u
 {
     struct la_req r = {.kind = LA_AM,
                        .rank = tgt,
-                       .at = (uintptr_t)hdr_hdl,
+                       .tgt_addr = (uintptr_t)hdr_hdl,
                        .uhdr = uhdr,
                        .uhdr_len = (uint16_t)uhdr_len,
                        .tgt_cntr = (uintptr_t)tgt_cntr,
@@ -364,13 +363,13 @@ static int xfer_am(const lapi_am_t *x)
 {
     struct la_req r = {.kind = LA_AM,
                        .rank = x->tgt,
-                       .at = x->hdr_hdl,
+                       .tgt_addr = x->hdr_hdl,
                        .uhdr = x->uhdr,
                        .uhdr_len = (uint16_t)x->uhdr_len,
                        .data = x->udata,
-                       .len = x->udata_len,
+                       .total_len = x->udata_len,
                        .shdlr = x->shdlr,
-                       .info = x->sinfo,
+                       .handler_arg = x->sinfo,
                        .tgt_cntr = x->tgt_cntr,
                        .org_cntr = x->org_cntr,
                        .cmpl_cntr = x->cmpl_cntr};
@@ -383,18 +382,18 @@ static int xfer_am(const lapi_am_t *x)
 static int xfer_light_am(const lapi_am_t *x)
 {
     const struct la_req r = {.kind = LA_AM,
-                             .light = true,
+                             .lightweight = true,
                              .rank = x->tgt,
-                             .at = x->hdr_hdl,
+                             .tgt_addr = x->hdr_hdl,
                              .uhdr = x->uhdr,
                              .uhdr_len = (uint16_t)x->uhdr_len,
                              .data = x->udata,
-                             .len = x->udata_len};
+                             .total_len = x->udata_len};
     int rc = check_am((void *)(uintptr_t)x->hdr_hdl, x->uhdr, x->uhdr_len, x->udata, x->udata_len);
 
     if (rc != LAPI_SUCCESS)
         return rc;
-    if (x->udata_len > LA_PAYLOAD - (x->uhdr_len + 7u) / 8 * 8)
+    if (x->udata_len > LA_LONG_HEADER_PAYLOAD - la_padded_len(x->uhdr_len))
         return LAPI_ERR_DATA_LEN;
     if (la_send_inline(LA_AM, x->tgt, x->hdr_hdl, x->uhdr, x->uhdr_len, x->udata, x->udata_len, 0))
         return LAPI_SUCCESS;
@@ -405,11 +404,11 @@ static int xfer_put(const lapi_put_t *x)
 {
     struct la_req r = {.kind = LA_PUT,
                        .rank = x->tgt,
-                       .at = x->tgt_addr,
+                       .tgt_addr = x->tgt_addr,
                        .data = x->org_addr,
-                       .len = x->len,
+                       .total_len = x->len,
                        .shdlr = x->shdlr,
-                       .info = x->sinfo,
+                       .handler_arg = x->sinfo,
                        .tgt_cntr = x->tgt_cntr,
                        .org_cntr = x->org_cntr,
                        .cmpl_cntr = x->cmpl_cntr};
@@ -423,11 +422,11 @@ static int xfer_get(const lapi_get_t *x)
     struct la_req r = {.kind = LA_GET,
                        .flags = LA_WANTS_FIN,
                        .rank = x->tgt,
-                       .at = x->tgt_addr,
+                       .tgt_addr = x->tgt_addr,
                        .result = x->org_addr,
-                       .len = x->len,
+                       .total_len = x->len,
                        .chndlr = x->chndlr,
-                       .info = x->cinfo,
+                       .handler_arg = x->cinfo,
                        .tgt_cntr = x->tgt_cntr,
                        .org_cntr = x->org_cntr};
     int rc = check_addresses((void *)(uintptr_t)x->tgt_addr, x->org_addr, x->len);
@@ -439,12 +438,12 @@ static int xfer_rmw(const lapi_rmw_t *x)
 {
     struct la_req r = {.kind = x->size == 32 ? LA_RMW : LA_RMW64,
                        .flags = LA_WANTS_FIN,
-                       .op = (uint16_t)x->op,
+                       .rmw_op = (uint16_t)x->op,
                        .rank = x->tgt,
-                       .at = x->tgt_var,
+                       .tgt_addr = x->tgt_var,
                        .result = x->prev_tgt_val,
                        .shdlr = x->shdlr,
-                       .info = x->sinfo,
+                       .handler_arg = x->sinfo,
                        .org_cntr = x->org_cntr};
     int rc;
 
@@ -462,12 +461,12 @@ static int xfer_rdma(const lapi_hwxfer_t *x)
 {
     void *own = (void *)(uintptr_t)(x->src_pvo + x->src_offset);
     struct la_req r = {.rank = x->tgt,
-                       .at = x->tgt_pvo + x->tgt_offset,
-                       .len = x->len,
+                       .tgt_addr = x->tgt_pvo + x->tgt_offset,
+                       .total_len = x->len,
                        .shdlr = x->shdlr,
-                       .info = x->sinfo,
+                       .handler_arg = x->sinfo,
                        .org_cntr = x->org_cntr};
-    int rc = check_addresses((void *)(uintptr_t)r.at, own, r.len);
+    int rc = check_addresses((void *)(uintptr_t)r.tgt_addr, own, r.total_len);
 
     if (x->op != LAPI_RDMA_PUT && x->op != LAPI_RDMA_GET)
         return LAPI_ERR_XFER_CMD;
@@ -488,13 +487,13 @@ static int xfer_vectors(const lapi_xfer_t *x)
 {
     struct la_req put = {.rank = x->Putv.tgt,
                          .shdlr = x->Putv.shdlr,
-                         .info = x->Putv.sinfo,
+                         .handler_arg = x->Putv.sinfo,
                          .tgt_cntr = x->Putv.tgt_cntr,
                          .org_cntr = x->Putv.org_cntr,
                          .cmpl_cntr = x->Putv.cmpl_cntr};
     struct la_req get = {.rank = x->Getv.tgt,
                          .chndlr = x->Getv.chndlr,
-                         .info = x->Getv.cinfo,
+                         .handler_arg = x->Getv.cinfo,
                          .tgt_cntr = x->Getv.tgt_cntr,
                          .org_cntr = x->Getv.org_cntr};
 
@@ -507,11 +506,11 @@ static int xfer_amv(const lapi_amv_t *x)
 {
     struct la_req r = {.kind = LA_AM,
                        .rank = x->tgt,
-                       .at = x->hdr_hdl,
+                       .tgt_addr = x->hdr_hdl,
                        .uhdr = x->uhdr,
                        .uhdr_len = (uint16_t)x->uhdr_len,
                        .shdlr = x->shdlr,
-                       .info = x->sinfo,
+                       .handler_arg = x->sinfo,
                        .tgt_cntr = x->tgt_cntr,
                        .org_cntr = x->org_cntr,
                        .cmpl_cntr = x->cmpl_cntr};

@@ -17,41 +17,41 @@ bool la_cmpl_thread_is_busy(void)
 
 bool la_cmpl_handler_waits(void)
 {
-    return la.cmpl_thread.waits > 0;
+    return la.cmpl_thread.blocked_handlers > 0;
 }
 
 void la_cmpl_handler_begin_wait(void)
 {
-    la.cmpl_thread.waits += is_cmpl_thread;
+    la.cmpl_thread.blocked_handlers += is_cmpl_thread;
 }
 
 void la_cmpl_handler_end_wait(void)
 {
-    la.cmpl_thread.waits -= is_cmpl_thread;
+    la.cmpl_thread.blocked_handlers -= is_cmpl_thread;
 }
 
 static struct la_work *wait_for_work(void)
 {
-    struct la_work *job;
+    struct la_work *work;
 
     pthread_mutex_lock(&la.cmpl_thread.mutex);
     while (STAILQ_EMPTY(&la.cmpl_thread.queue) && !la.cmpl_thread.stop)
-        pthread_cond_wait(&la.cmpl_thread.more, &la.cmpl_thread.mutex);
-    job = STAILQ_FIRST(&la.cmpl_thread.queue);
-    if (job != NULL)
+        pthread_cond_wait(&la.cmpl_thread.work_queued, &la.cmpl_thread.mutex);
+    work = STAILQ_FIRST(&la.cmpl_thread.queue);
+    if (work != NULL)
         STAILQ_REMOVE_HEAD(&la.cmpl_thread.queue, next);
     pthread_mutex_unlock(&la.cmpl_thread.mutex);
-    return job;
+    return work;
 }
 
 static void *run_queue(void *unused)
 {
-    struct la_work *job;
+    struct la_work *work;
 
     (void)unused;
     is_cmpl_thread = true;
-    while ((job = wait_for_work()) != NULL) {
-        job->run(job);
+    while ((work = wait_for_work()) != NULL) {
+        work->run(work);
         __atomic_fetch_sub(&la.cmpl_thread.unfinished, 1, __ATOMIC_RELAXED);
     }
     return NULL;
@@ -61,32 +61,32 @@ static bool start_thread(void)
 {
     STAILQ_INIT(&la.cmpl_thread.queue); /* empty: the last thread has run all */
     la.cmpl_thread.stop = false;
-    la.cmpl_thread.runs = lc_thread_start(&la.cmpl_thread.thread, run_queue, NULL) == 0;
-    if (!la.cmpl_thread.runs)
+    la.cmpl_thread.running = lc_thread_start(&la.cmpl_thread.thread, run_queue, NULL) == 0;
+    if (!la.cmpl_thread.running)
         la_log("no thread for completion handlers: they run inline");
-    return la.cmpl_thread.runs;
+    return la.cmpl_thread.running;
 }
 
-bool la_cmpl_thread_enqueue(struct la_work *job)
+bool la_cmpl_thread_enqueue(struct la_work *work)
 {
-    if (!la.cmpl_thread.runs && !start_thread())
+    if (!la.cmpl_thread.running && !start_thread())
         return false;
     __atomic_fetch_add(&la.cmpl_thread.unfinished, 1, __ATOMIC_RELAXED);
     pthread_mutex_lock(&la.cmpl_thread.mutex);
-    STAILQ_INSERT_TAIL(&la.cmpl_thread.queue, job, next);
-    pthread_cond_signal(&la.cmpl_thread.more);
+    STAILQ_INSERT_TAIL(&la.cmpl_thread.queue, work, next);
+    pthread_cond_signal(&la.cmpl_thread.work_queued);
     pthread_mutex_unlock(&la.cmpl_thread.mutex);
     return true;
 }
 
 void la_cmpl_thread_stop(void)
 {
-    if (!la.cmpl_thread.runs)
+    if (!la.cmpl_thread.running)
         return;
     pthread_mutex_lock(&la.cmpl_thread.mutex);
     la.cmpl_thread.stop = true;
-    pthread_cond_signal(&la.cmpl_thread.more);
+    pthread_cond_signal(&la.cmpl_thread.work_queued);
     pthread_mutex_unlock(&la.cmpl_thread.mutex);
     lc_thread_join(&la.cmpl_thread.thread);
-    la.cmpl_thread.runs = false;
+    la.cmpl_thread.running = false;
 }

@@ -4,4 +4,4 @@
 
 /* All bytes are zero, so it takes no space in the file. */
 struct la la = {
-    .cmpl_thread = {.mutex = PTHREAD_MUTEX_INITIALIZER, .more = PTHREAD_COND_INITIALIZER}};
+    .cmpl_thread = {.mutex = PTHREAD_MUTEX_INITIALIZER, .work_queued = PTHREAD_COND_INITIALIZER}};

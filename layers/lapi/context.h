@@ -27,49 +27,42 @@
 #pragma GCC visibility push(hidden)
 
 enum {
-    LA_OPS = 255,           /* uTofu communications in flight; EDATA is their index */
-    LA_NO_OP = 255,         /* EDATA of a communication whose completion nobody waits for */
-    LA_RESERVED_OPS = 32,   /* ops that records must not use */
-    LA_RESERVED_REQS = 256, /* requests reserved for handlers */
-    LA_RESERVED_PER_HANDLER =
-        32, /* requests reserved for the next handler; with fewer, no message is handled */
-    LA_MAX_EARLY = 64,      /* records handled before their notices were polled, at most */
-    LA_INLINE_BUFFERS = 64, /* buffers for inline records */
-    LA_MARK_PERIOD = 16,    /* inline records from one TCQ notice to the next */
-    LA_KNOWN_CODE = 64,     /* entries of the cache of checked function addresses */
-    LA_GONE =
-        64, /* entries of the table of tasks that are gone, indexed by rank modulo this number */
-    LA_REGIONS = 64, /* entries of the registration cache */
+    LA_NUM_OPS = 255,            /* uTofu communications in flight; EDATA is their index */
+    LA_EDATA_NO_OP = 255,        /* EDATA of a communication whose completion nobody waits for */
+    LA_OPS_NOT_FOR_RECORDS = 32, /* ops reserved for everything but records */
+    LA_REQS_FOR_HANDLERS = 256,  /* requests reserved for handlers */
+    LA_REQS_PER_HANDLER = 32,    /* no message is handled while fewer requests are free */
+    LA_MAX_NOTICES_DUE = 64,     /* records handled before their notices, at most */
+    LA_NUM_INLINE_BUFFERS = 64,  /* buffers for inline records */
+    LA_INLINE_TCQ_PERIOD = 16,   /* inline records from one TCQ notice to the next */
+    LA_CODE_CACHE_SIZE = 64,     /* entries of the cache of addresses known to be code */
+    LA_GONE_SIZE = 64,           /* entries of the table of tasks that are gone */
+    LA_NUM_REGIONS = 64,         /* entries of the registration cache */
 };
 
-/*
- * Calls from lower files to higher files; start.c has the table.
- */
+/* Calls from lower files to higher files; start.c has the table. */
 struct la_upcalls {
-    /* From net.c: a put of another task ends at this address. */
-    void (*put_arrived)(utofu_stadd_t stadd);
+    /* From net.c: a put of another task has written the bytes before this address. */
+    void (*put_arrived)(utofu_stadd_t end);
     /* From net.c: a communication reports that the task is unreachable. */
-    void (*peer_lost)(uint32_t rank, const char *why);
+    void (*peer_unreachable)(uint32_t rank, const char *why);
     /* From watch.c: the task has ended; no message to or from it completes any more. */
     void (*peer_gone)(uint32_t rank);
     /* From send.c: a call waits for room; `idle` as in la_progress_or_wait(). */
     void (*progress)(uint32_t *idle);
 };
 
-/*
- * Registrations, peers, requests and transfers
- */
-
+/* An entry of the registration cache. */
 struct la_region {
     uintptr_t address;
-    uint64_t size; /* 0: this entry is free */
-    uint64_t mapping;
-    uint64_t used; /* time of the last use, for eviction */
+    uint64_t size;         /* 0: this entry is free */
+    uint64_t mapping_hash; /* what was mapped at registration; 0: the kernel cannot tell */
+    uint64_t last_use;     /* value of la.rcache.use_clock */
     utofu_stadd_t stadd;
-    uint32_t users;
-    bool write;
-    bool uncached; /* deregistered after its last use */
-    bool outdated;
+    uint32_t refcount;
+    bool writable;
+    bool evict_after_use;
+    bool mapping_changed; /* since registration */
 };
 
 /* A message that this task sends. */
@@ -77,159 +70,170 @@ struct la_req;
 /* A task that this task communicates with. */
 struct la_peer {
     uint32_t rank;
-    uint16_t lane;
+    uint16_t lane;           /* index of the lane at the peer that this task uses */
     bool freed_read_pending; /* a read of `freed` is in flight */
-    bool has_ticket, gone, purged, queued;
-    bool same_node;
-    uint32_t fence; /* value of `sent` that a fence waits for */
+    bool has_ticket;         /* `ticket` is valid and unused */
+    bool gone, purged;       /* the task has ended; LAPI_Purge_totask() was called */
+    bool queued, same_node;  /* in la.send.waiting; the task is on the node of this task */
+    uint32_t fence;          /* value of `freed` that a fence waits for */
     utofu_vcq_id_t id;
-    uint64_t sent, freed; /* own lane: records; shared lane: tickets */
+    uint64_t sent, freed; /* slots of the lane that were used, and that are free again */
     union {
-        uint64_t ticket;     /* shared lane */
-        utofu_stadd_t slots; /* own lane: address of its first slot */
+        uint64_t ticket;          /* shared lane: number of the slot for the next record */
+        utofu_stadd_t lane_stadd; /* private lane: of its first slot */
     };
-    /* [0]: requests of handlers, which are sent first; [1]: of the program */
-    STAILQ_HEAD(la_req_queue, la_req) queue[2];
-    SLIST_ENTRY(la_peer) next; /* in the list of peers that wait for slots */
+    /* Requests that wait for slots. Those of handlers are sent first. */
+    STAILQ_HEAD(la_req_queue, la_req) handler_queue;
+    struct la_req_queue program_queue;
+    SLIST_ENTRY(la_peer) next; /* in la.send.waiting */
 };
 _Static_assert(sizeof(struct la_peer) + 16 + 3 * sizeof(void *) <= 128, "bytes for a task in use");
 
+/* Members with a name of struct la_record become those of the record. */
 struct la_req {
     uint8_t kind, flags;
-    bool used, queued, cancelled, by_handler;
-    bool light; /* the program may reuse its memory when the call returns */
-    uint16_t index, uhdr_len, op;
-    uint32_t rank;
-    uint64_t serial;
+    bool used, queued; /* not free; waits for a slot */
+    bool cancelled;    /* not sent when its turn comes */
+    bool by_handler;   /* a handler sends the message */
+    bool lightweight;  /* the program may reuse its memory when the call returns */
+    uint16_t index;    /* in la.requests.reqs */
+    uint16_t uhdr_len, rmw_op;
+    uint32_t rank;   /* of the target */
+    uint64_t serial; /* number of the message; differs when the request is reused */
+    uint64_t tgt_addr;
     const void *uhdr, *data;
-    uint64_t len, at, value;
+    union {
+        uint64_t total_len, compare;
+    };
+    union {
+        uint64_t operand, list_size;
+    };
     uint64_t tgt_cntr;
     lapi_cntr_t *org_cntr, *cmpl_cntr;
     void *copy; /* copy of uhdr and data */
     scompl_hndlr_t *shdlr;
     compl_hndlr_t *chndlr;
-    void *info;   /* argument of the handler */
+    void *handler_arg;
     void *result; /* destination of a get, or of the old value */
-    struct la_region *reg;
-    utofu_stadd_t stadd;
-    STAILQ_ENTRY(la_req) next; /* in the queue of its peer */
+    struct la_region *region;
+    utofu_stadd_t stadd;       /* of the data, or of the result */
+    STAILQ_ENTRY(la_req) next; /* in a queue of its peer */
     /* For LA_ASSIST, once the target has requested assistance: */
-    bool assisting;     /* is in the list of requests that this task assists */
-    bool assist_failed; /* one of the puts failed */
-    uint32_t assisted;  /* number of pieces put */
+    bool in_assist_list;
+    bool assist_failed;  /* one of the puts failed */
+    uint32_t chunks_put; /* by this task */
     struct la_req *next_assist;
 };
 
 /* A work item of the completion-handler thread. */
 struct la_work {
-    void (*run)(struct la_work *job);
+    void (*run)(struct la_work *work);
     STAILQ_ENTRY(la_work) next;
 };
 
 /* A message of another task that is not complete. */
 struct la_transfer {
-    bool used;
+    bool used; /* not free */
     struct la_record rec;
-    uint8_t *buf;
-    uint8_t *temp; /* equals buf, if the layer has allocated it */
-    const lapi_vec_t *vec;
-    uint64_t list_size; /* bytes of the list of pieces, which precedes the data of a vector get */
-    bool puts_data;
-    struct la_region *reg;
-    utofu_stadd_t stadd;
-    uint64_t started, in_flight;
-    int status; /* LAPI_ERR_*, or 0 */
-    bool listed;
-    bool assisted_by_origin; /* the origin may put some of the pieces */
-    bool all_claimed;        /* all pieces are claimed */
-    bool has_new_stadd;      /* rec.stadd was replaced by a newer address */
-    uint32_t moved,
-        assisted; /* pieces that this task has claimed; pieces that the origin has put */
-    lapi_ret_flags_t how;
+    uint8_t *buf;          /* destination; of a get: source */
+    uint8_t *temp_buf;     /* equals buf, if the layer has allocated it */
+    const lapi_vec_t *vec; /* where the header handler wants the data of LA_VECTOR */
+    bool puts_data;        /* to the origin, for a get; false: fetches data */
+    struct la_region *region;
+    utofu_stadd_t stadd;                       /* of buf */
+    uint64_t bytes_started;                    /* bytes whose gets or puts have started */
+    uint32_t fragments_in_flight;              /* gets or puts */
+    int status;                                /* LAPI_ERR_*, or 0 */
+    bool is_pending;                           /* in la.transfer.pending */
+    bool origin_may_assist;                    /* the origin may put some of the chunks */
+    bool all_claimed;                          /* all chunks are claimed */
+    bool stadd_updated;                        /* rec.org_stadd was replaced by the new address */
+    uint32_t chunks_claimed, chunks_by_origin; /* claimed by this task; put by the origin */
+    lapi_ret_flags_t ret_flags;
     compl_hndlr_t *handler;
     void *user_info;
-    struct la_work job; /* runs the completion handler */
+    struct la_work work; /* runs the completion handler */
     LIST_ENTRY(la_transfer) next;
 };
 
-/*
- * The state of each file
- */
+/* The state of each file. */
 
 struct la_lock {
-    uint32_t word, depth;
-    uint32_t program_depth; /* part of depth: locks taken by the program with the functions of
-                               LAPI_Util() */
+    uint32_t word, depth;   /* 1: locked; levels of recursion */
+    uint32_t program_depth; /* part of depth: locks of the program (LAPI_Util()) */
     const void *owner;
-    uint32_t waiters, served; /* numbers of threads, atomic */
+    uint32_t waiters; /* threads that wait for the lock, atomic */
+    uint32_t served;  /* waiting threads that have got the lock, atomic */
 };
 
 struct la_errors {
     LAPI_err_hndlr *handler;
-    uint64_t failures,
-        returned; /* number of failures; number of those that a waiting call has returned */
-    int code;     /* of the last failure */
+    uint64_t num_failures; /* failed messages of this task */
+    uint64_t num_returned; /* of these, those that a waiting call has returned */
+    int last_code;         /* of the last failure */
     struct la_report {
         int code;
         uint32_t rank;
-    } * reports;
+    } * reports; /* queue for the error handler */
     uint32_t num_reports, max_reports;
-    bool reporting;
+    bool reporting; /* the error handler runs */
 };
 
 struct la_cmpl_thread {
-    pthread_mutex_t mutex; /* protects the four members below */
-    pthread_cond_t more;
+    pthread_mutex_t mutex; /* protects work_queued, queue and stop */
+    pthread_cond_t work_queued;
     STAILQ_HEAD(la_work_queue, la_work) queue;
     bool stop;
     struct lc_thread thread;
-    bool runs;
-    int unfinished; /* atomic: queued and running handlers */
-    int waits;      /* calls of a completion handler that wait */
+    bool running;
+    int unfinished;       /* atomic: queued and running handlers */
+    int blocked_handlers; /* handlers inside a call that waits */
 };
 
 struct la_net {
     struct lc_port port;
-    uint8_t (*inline_buffers)[LA_LINE]; /* behind the buffers of the ops */
-    uint64_t inline_posted, inline_sent;
-    uint64_t marks[LA_INLINE_BUFFERS /
-                   LA_MARK_PERIOD]; /* value of inline_sent when the TCQ notice arrives */
+    uint8_t (*inline_buffers)[LA_CACHE_LINE]; /* behind the bounce buffers */
+    uint64_t inline_posted;                   /* inline records put */
+    uint64_t inline_sent;                     /* inline records whose buffers are free again */
+    /* Arguments of TCQ notices: the value of inline_sent when the notice arrives. */
+    uint64_t tcq_marks[LA_NUM_INLINE_BUFFERS / LA_INLINE_TCQ_PERIOD];
 };
 
 /* The registered memory that peers write to. */
 struct la_control_state {
-    struct lc_control area;
+    struct lc_control area; /* its registration, and a cache of those of peers */
     struct la_control *words;
-    uint8_t (*inbox)[LA_SLOT];
-    uint8_t (*replies)[LA_REPLY];
-    uint64_t *assisted; /* one word for each of LA_TRANSFERS */
+    uint8_t (*inbox)[LA_SLOT_SIZE];
+    struct la_reply_area *replies; /* per request */
+    uint64_t *assist_reports;      /* per transfer */
 };
 
 struct la_watch {
-    int lost; /* number of tasks that are gone */
+    int num_gone; /* tasks that are gone */
     struct lc_probe probe;
-    uint32_t probes;
-    uint64_t gone[LA_GONE]; /* same layout as in struct la_control */
+    uint32_t num_probes;         /* sent so far */
+    uint64_t gone[LA_GONE_SIZE]; /* same layout as in struct la_control */
 };
 
 struct la_peers {
     struct lc_table table; /* entries: struct la_peer */
-    uint32_t max_lanes;
+    uint32_t max_lanes;    /* private lanes that this task uses at a peer: LAPI_LANES */
 };
 
 struct la_rcache {
-    struct la_region rows[LA_REGIONS];
-    uint64_t uses, idle_bytes;
-    int maps; /* descriptor of /proc/self/maps, or -1 */
+    struct la_region regions[LA_NUM_REGIONS];
+    uint64_t use_clock;    /* uses so far, to find the least recently used region */
+    uint64_t unused_bytes; /* of cached regions without users */
+    int maps_fd;           /* of /proc/self/maps, or -1 */
 };
 
 struct la_requests {
-    struct la_req reqs[LA_REQS];
-    uint16_t free_reqs[LA_REQS];
+    struct la_req reqs[LA_NUM_REQS];
+    uint16_t free_reqs[LA_NUM_REQS]; /* indices */
     uint32_t num_free;
-    uint64_t serial; /* of the last request */
-    uint64_t local_completions;
-    struct la_req *assists;
+    uint64_t last_serial;
+    uint64_t local_completions; /* messages whose data have left */
+    struct la_req *assist_list; /* requests with chunks that this task may put */
 };
 
 struct la_send {
@@ -237,36 +241,39 @@ struct la_send {
 };
 
 struct la_transfers {
-    struct la_transfer slots[LA_TRANSFERS];
-    struct la_transfer *spare;
-    /* transfers with pieces to start, or whose pieces have ended */
+    struct la_transfer entries[LA_NUM_TRANSFERS];
+    struct la_transfer *spare; /* one more, while a completion handler waits */
+    /* transfers with fragments to start, or whose fragments have ended */
     LIST_HEAD(la_transfer_list, la_transfer) pending;
-    uint32_t used, next;
+    uint32_t used;       /* entries in use, and the spare one */
+    uint32_t next_entry; /* where the search for a free entry begins */
 };
 
+/* A record is consumed when it was executed or queued for execution. */
 struct la_inbox {
-    uint64_t done[LA_LANES + 1]; /* bit n: slot n of the lane is free, out of order */
-    uint64_t next[LA_LANES];     /* number of the next record */
-    uint32_t taken[LA_LANES];    /* bit n: the record of slot n arrived before its turn */
+    uint64_t num_consumed[LA_PRIVATE_LANES];    /* in order; the next record has this number + 1 */
+    uint32_t consumed_early[LA_PRIVATE_LANES];  /* bit n: slot n, out of order */
+    uint64_t freed_early[LA_PRIVATE_LANES + 1]; /* bit n: slot n is free, out of order */
 };
 
 struct la_hdr_handlers {
-    void *addresses[LAPI_ADDRTBL_SZ];
-    uintptr_t known[LA_KNOWN_CODE];
+    void *addresses[LAPI_ADDRTBL_SZ]; /* by the index of LAPI_Addr_set() */
+    uintptr_t code_cache[LA_CODE_CACHE_SIZE];
 };
 
 struct la_dispatch_state {
-    uint16_t arrived[LA_SLOTS];
-    uint32_t num_arrived;
-    /* Slots whose records were handled before their notices were polled. */
-    uint16_t early[LA_SLOTS];
-    uint32_t num_early;
-    uint64_t arrivals;
+    uint16_t ready[LA_NUM_SLOTS]; /* slots whose records wait for execution */
+    uint32_t num_ready;
+    /* Per slot: records that were consumed before their notices, which are still to come. */
+    uint16_t notices_due[LA_NUM_SLOTS];
+    uint32_t num_notices_due;
+    uint64_t num_handled; /* records executed */
     unsigned int shuffle; /* state of the random number generator; 0: handle records in order */
 };
 
 struct la_progress_state {
-    uint32_t iterations, idle; /* counters of la_progress() */
+    uint32_t iterations; /* calls of la_progress() */
+    uint32_t idle;       /* those since one has found something */
 };
 
 struct la_wait_state {
@@ -278,18 +285,18 @@ struct la_wait_state {
 };
 
 struct la_sync {
-    uint64_t epoch;         /* number of barriers that this task has entered */
-    struct lc_memory table; /* table of addresses, from the first exchange until LAPI_Term() */
+    uint64_t barrier_epoch;     /* number of barriers that this task has entered */
+    struct lc_memory addresses; /* table, from the first LAPI_Address_init() until LAPI_Term() */
 };
 
 extern struct la {
     /* This process in its job. start.c and env.c write these members. */
-    bool running, leaving;
-    bool interrupts;
+    bool initialized, terminating;
+    bool interrupts; /* INTERRUPT_SET of LAPI_Senv() */
     lapi_handle_t handle;
     struct lc_job job;
-    int epoch;
-    int error_chk; /* set by LAPI_Senv(); arguments are checked in any case */
+    int num_inits; /* successful calls of LAPI_Init() */
+    int error_chk; /* ERROR_CHK of LAPI_Senv(); arguments are checked in any case */
     const struct la_upcalls *upcalls;
     /* True while a handler runs or records are handled. Each file that runs handlers sets it. */
     bool dispatching;

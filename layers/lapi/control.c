@@ -11,26 +11,26 @@ enum { PAGE = 4096 };
 
 /* One region for everything: uTofu is fastest with the region that it used last. */
 static const uint64_t inbox_at = (sizeof(struct la_control) + PAGE - 1) / PAGE * PAGE;
-static const uint64_t inbox_size = (uint64_t)LA_SLOTS * LA_SLOT;
-static const uint64_t replies_size = (uint64_t)LA_REQS * LA_REPLY;
-static const uint64_t assisted_size = LA_TRANSFERS * sizeof(uint64_t);
+static const uint64_t inbox_size = (uint64_t)LA_NUM_SLOTS * LA_SLOT_SIZE;
+static const uint64_t replies_size = (uint64_t)LA_NUM_REQS * LA_REPLY_SIZE;
+static const uint64_t assist_reports_size = LA_NUM_TRANSFERS * sizeof(uint64_t);
 
-static size_t size_of_all(void)
+static size_t control_memory_size(void)
 {
-    return inbox_at + inbox_size + replies_size + assisted_size;
+    return inbox_at + inbox_size + replies_size + assist_reports_size;
 }
 
 bool la_control_setup(void)
 {
     uint8_t *memory;
 
-    if (!lc_control_open(&la.control.area, la_port(), LA_STAG, size_of_all()))
+    if (!lc_control_open(&la.control.area, la_port(), LA_STAG_CONTROL, control_memory_size()))
         return false;
     memory = la.control.area.memory.at;
     la.control.words = (struct la_control *)memory;
-    la.control.inbox = (uint8_t(*)[LA_SLOT])(memory + inbox_at);
-    la.control.replies = (uint8_t(*)[LA_REPLY])(memory + inbox_at + inbox_size);
-    la.control.assisted = (uint64_t *)(memory + inbox_at + inbox_size + replies_size);
+    la.control.inbox = (uint8_t(*)[LA_SLOT_SIZE])(memory + inbox_at);
+    la.control.replies = (struct la_reply_area *)(memory + inbox_at + inbox_size);
+    la.control.assist_reports = (uint64_t *)(memory + inbox_at + inbox_size + replies_size);
     return true;
 }
 
@@ -41,34 +41,35 @@ void la_control_close(void)
 
 utofu_stadd_t la_slot_stadd(utofu_vcq_id_t id, uint32_t slot)
 {
-    return la_control_stadd(id, inbox_at + (uint64_t)slot * LA_SLOT);
+    return la_control_stadd(id, inbox_at + (uint64_t)slot * LA_SLOT_SIZE);
 }
 
-utofu_stadd_t la_reply_stadd(utofu_vcq_id_t id, uint32_t req, uint32_t offset)
+utofu_stadd_t la_reply_stadd(utofu_vcq_id_t id, uint32_t req_index, uint32_t offset)
 {
-    return la_control_stadd(id, inbox_at + inbox_size + (uint64_t)req * LA_REPLY + offset);
+    return la_control_stadd(id,
+                            inbox_at + inbox_size + (uint64_t)req_index * LA_REPLY_SIZE + offset);
 }
 
-utofu_stadd_t la_assisted_stadd(utofu_vcq_id_t id, uint32_t in)
+utofu_stadd_t la_assist_report_stadd(utofu_vcq_id_t id, uint32_t transfer)
 {
-    return la_control_stadd(id, inbox_at + inbox_size + replies_size + in * sizeof(uint64_t));
+    return la_control_stadd(id, inbox_at + inbox_size + replies_size + transfer * sizeof(uint64_t));
 }
 
-enum la_area la_control_classify(utofu_stadd_t stadd, uint32_t *index, uint32_t *offset)
+enum la_area la_control_find_area(utofu_stadd_t put_end, uint32_t *index, uint32_t *end)
 {
-    uint64_t record = stadd - 1 - la.control.area.memory.stadd - inbox_at,
+    uint64_t record = put_end - 1 - la.control.area.memory.stadd - inbox_at,
              reply = record - inbox_size;
-    uint64_t assisted = reply - replies_size;
+    uint64_t report = reply - replies_size;
 
     if (record < inbox_size) {
-        *index = (uint32_t)(record / LA_SLOT);
+        *index = (uint32_t)(record / LA_SLOT_SIZE);
         return LA_IN_SLOT;
     }
     if (reply < replies_size) {
-        *index = (uint32_t)(reply / LA_REPLY);
-        *offset = (uint32_t)(reply % LA_REPLY) + 1;
+        *index = (uint32_t)(reply / LA_REPLY_SIZE);
+        *end = (uint32_t)(reply % LA_REPLY_SIZE) + 1;
         return LA_IN_REPLY;
     }
-    *index = (uint32_t)(assisted / sizeof(uint64_t));
-    return assisted < assisted_size ? LA_IN_ASSISTED : LA_IN_OTHER;
+    *index = (uint32_t)(report / sizeof(uint64_t));
+    return report < assist_reports_size ? LA_IN_ASSIST_REPORTS : LA_IN_OTHER;
 }

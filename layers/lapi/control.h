@@ -18,13 +18,14 @@ static inline struct lc_partner_context la_partner_context(void)
 {
     return (struct lc_partner_context){&la.job, &la.net.port, &la.control.area};
 }
+/* The STADDs of a slot, a reply area and an assist report of the task with this VCQ. */
 utofu_stadd_t la_slot_stadd(utofu_vcq_id_t id, uint32_t slot);
-utofu_stadd_t la_reply_stadd(utofu_vcq_id_t id, uint32_t req, uint32_t offset);
-utofu_stadd_t la_assisted_stadd(utofu_vcq_id_t id, uint32_t in);
-/* Finds the area of a notice, whose address is one past the last byte. offset: within a reply area.
- * */
-enum la_area { LA_IN_OTHER, LA_IN_SLOT, LA_IN_REPLY, LA_IN_ASSISTED };
-enum la_area la_control_classify(utofu_stadd_t stadd, uint32_t *index, uint32_t *offset);
+utofu_stadd_t la_reply_stadd(utofu_vcq_id_t id, uint32_t req_index, uint32_t offset);
+utofu_stadd_t la_assist_report_stadd(utofu_vcq_id_t id, uint32_t transfer);
+/* Finds which area a put has written. put_end: from its notice, the address one past its last byte.
+ * *end: LA_IN_REPLY: the same, as an offset in the reply area. */
+enum la_area { LA_IN_OTHER, LA_IN_SLOT, LA_IN_REPLY, LA_IN_ASSIST_REPORTS };
+enum la_area la_control_find_area(utofu_stadd_t put_end, uint32_t *index, uint32_t *end);
 
 #pragma GCC visibility pop
 

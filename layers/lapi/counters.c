@@ -9,7 +9,7 @@
 
 int LAPI_Setcntr(lapi_handle_t hndl, lapi_cntr_t *cntr, int val)
 {
-    if (!la_lock_handle(hndl))
+    if (!la_lock_if_valid(hndl))
         return LAPI_ERR_HNDL_INVALID;
     la_unlock();
     if (cntr == NULL)
@@ -30,7 +30,7 @@ static void make_progress(void)
 
 int LAPI_Getcntr(lapi_handle_t hndl, lapi_cntr_t *cntr, int *val)
 {
-    if (!la_lock_handle(hndl))
+    if (!la_lock_if_valid(hndl))
         return LAPI_ERR_HNDL_INVALID;
     if (cntr != NULL && val != NULL)
         make_progress();
@@ -67,22 +67,17 @@ static void log_stall(const struct lc_stall_timer *stall, const char *function,
            __atomic_load_n(&cntr->value, __ATOMIC_ACQUIRE), la_requests_describe(text));
 }
 
-static const char *name_of_wait(bool poll)
-{
-    return poll ? "LAPI_Waitcntr" : "LAPI_Nopoll_wait";
-}
-
 static int wait_for(lapi_cntr_t *cntr, int val, int *left, bool poll)
 {
     struct lc_stall_timer stall = {0};
-    uint64_t failures = la.errors.failures;
+    uint64_t failures = la.errors.num_failures;
     uint32_t idle = 0;
 
     while (!consume_counter(cntr, val, left)) {
         if (la_errors_pending(failures))
             return la_errors_take();
         if (lc_stall_should_log(&stall, idle))
-            log_stall(&stall, name_of_wait(poll), cntr, val);
+            log_stall(&stall, poll ? "LAPI_Waitcntr" : "LAPI_Nopoll_wait", cntr, val);
         if (poll)
             la_progress_or_wait(&idle);
         else
@@ -91,21 +86,11 @@ static int wait_for(lapi_cntr_t *cntr, int val, int *left, bool poll)
     return LAPI_SUCCESS;
 }
 
-static int wait_anywhere(lapi_cntr_t *cntr, int val, int *left, bool poll)
-{
-    int rc;
-
-    la_cmpl_handler_begin_wait();
-    rc = wait_for(cntr, val, left, poll);
-    la_cmpl_handler_end_wait();
-    return rc;
-}
-
 static int check_and_wait(lapi_handle_t hndl, lapi_cntr_t *cntr, int val, int *left, bool poll)
 {
     int rc;
 
-    if (!la_lock_handle(hndl))
+    if (!la_lock_if_valid(hndl))
         return LAPI_ERR_HNDL_INVALID;
     if (cntr == NULL)
         rc = LAPI_ERR_CNTR_NULL;
@@ -114,7 +99,7 @@ static int check_and_wait(lapi_handle_t hndl, lapi_cntr_t *cntr, int val, int *l
     else if (!la_may_wait())
         rc = LAPI_ERR_IN_HNDLR;
     else
-        rc = wait_anywhere(cntr, val, left, poll);
+        rc = wait_for(cntr, val, left, poll);
     la_unlock();
     return rc;
 }
@@ -131,25 +116,26 @@ int LAPI_Nopoll_wait(lapi_handle_t hndl, lapi_cntr_t *cntr, int val, int *cur_cn
 
 int LAPI_Probe(lapi_handle_t hndl)
 {
-    if (!la_lock_handle(hndl))
+    if (!la_lock_if_valid(hndl))
         return LAPI_ERR_HNDL_INVALID;
     make_progress();
     la_unlock();
     return LAPI_SUCCESS;
 }
 
-static lapi_msg_state_t poll_for(uint cnt)
+static lapi_msg_state_t poll_up_to(uint cnt)
 {
     const uint64_t local_completions = la.requests.local_completions,
-                   arrivals = la.dispatch.arrivals;
+                   arrivals = la.dispatch.num_handled;
 
     for (uint i = 0; i < cnt; i++) {
         make_progress();
-        if (la.requests.local_completions != local_completions && la.dispatch.arrivals != arrivals)
+        if (la.requests.local_completions != local_completions &&
+            la.dispatch.num_handled != arrivals)
             return LAPI_BOTH_COMPLETE;
         if (la.requests.local_completions != local_completions)
             return LAPI_SEND_COMPLETE;
-        if (la.dispatch.arrivals != arrivals)
+        if (la.dispatch.num_handled != arrivals)
             return LAPI_RECV_COMPLETE;
     }
     return LAPI_DISP_CNTR;
@@ -157,10 +143,10 @@ static lapi_msg_state_t poll_for(uint cnt)
 
 int LAPI_Msgpoll(lapi_handle_t hndl, uint cnt, lapi_msg_info_t *info)
 {
-    if (!la_lock_handle(hndl))
+    if (!la_lock_if_valid(hndl))
         return LAPI_ERR_HNDL_INVALID;
     if (info != NULL)
-        info->status = poll_for(cnt);
+        info->status = poll_up_to(cnt);
     la_unlock();
     return info == NULL ? LAPI_ERR_MSG_INFO_NULL : LAPI_SUCCESS;
 }

@@ -20,20 +20,20 @@ void la_dispatch_setup(void)
         la.dispatch.shuffle += la.job.rank;
 }
 
-static void append_slot(uint32_t slot)
+static void append_ready_slot(uint32_t slot)
 {
-    if (la.dispatch.num_arrived < LA_SLOTS)
-        la.dispatch.arrived[la.dispatch.num_arrived++] = (uint16_t)slot;
-    la_inbox_mark_handled(slot);
+    if (la.dispatch.num_ready < LA_NUM_SLOTS)
+        la.dispatch.ready[la.dispatch.num_ready++] = (uint16_t)slot;
+    la_inbox_mark_consumed(slot);
 }
 
-void la_dispatch_arrived(uint32_t slot)
+void la_dispatch_handle_notice(uint32_t slot)
 {
-    if (la.dispatch.early[slot] > 0) {
-        la.dispatch.early[slot]--;
-        la.dispatch.num_early--;
+    if (la.dispatch.notices_due[slot] > 0) {
+        la.dispatch.notices_due[slot]--;
+        la.dispatch.num_notices_due--;
     } else {
-        append_slot(slot);
+        append_ready_slot(slot);
     }
 }
 
@@ -41,24 +41,24 @@ void la_dispatch_arrived(uint32_t slot)
 static bool needs_transfer(const struct la_record *rec)
 {
     return rec->kind == LA_AM || rec->kind == LA_GETV || (rec->flags & LA_RENDEZVOUS) != 0 ||
-           (rec->kind == LA_GET && rec->len > LA_SMALL_GET);
+           (rec->kind == LA_GET && rec->total_len > LA_SHORT_GET_SIZE);
 }
 
 /* Records that need no transfer are executed even if others must wait: a completion handler may
  * wait for one of them. */
-static bool has_room(uint32_t slot)
+static bool can_execute(uint32_t slot)
 {
-    return la_has_room(needs_transfer((struct la_record *)la.control.inbox[slot]));
+    return la_can_execute(needs_transfer((struct la_record *)la.control.inbox[slot]));
 }
 
-static void shuffle_arrived(void)
+static void shuffle_ready(void)
 {
-    for (uint32_t i = 0; i < la.dispatch.num_arrived; i++) {
-        uint32_t k = (uint32_t)rand_r(&la.dispatch.shuffle) % la.dispatch.num_arrived;
-        uint16_t slot = la.dispatch.arrived[i];
+    for (uint32_t i = 0; i < la.dispatch.num_ready; i++) {
+        uint32_t k = (uint32_t)rand_r(&la.dispatch.shuffle) % la.dispatch.num_ready;
+        uint16_t slot = la.dispatch.ready[i];
 
-        la.dispatch.arrived[i] = la.dispatch.arrived[k];
-        la.dispatch.arrived[k] = slot;
+        la.dispatch.ready[i] = la.dispatch.ready[k];
+        la.dispatch.ready[k] = slot;
     }
 }
 
@@ -68,38 +68,38 @@ static uint32_t handle_batch(void)
 {
     uint32_t handled = 0, kept = 0, i;
 
-    for (i = 0; i < la.dispatch.num_arrived && handled < BATCH; i++) {
-        uint16_t slot = la.dispatch.arrived[i];
+    for (i = 0; i < la.dispatch.num_ready && handled < BATCH; i++) {
+        uint16_t slot = la.dispatch.ready[i];
 
-        if (!has_room(slot)) {
-            la.dispatch.arrived[kept++] = slot;
+        if (!can_execute(slot)) {
+            la.dispatch.ready[kept++] = slot;
             continue;
         }
-        la.dispatch.arrivals++;
+        la.dispatch.num_handled++;
         la_receive_record((struct la_record *)la.control.inbox[slot]);
         la_inbox_free(slot);
         handled++;
     }
-    if (i < la.dispatch.num_arrived)
-        memmove(la.dispatch.arrived + kept, la.dispatch.arrived + i,
-                (la.dispatch.num_arrived - i) * sizeof(la.dispatch.arrived[0]));
-    la.dispatch.num_arrived -= handled;
+    if (i < la.dispatch.num_ready)
+        memmove(la.dispatch.ready + kept, la.dispatch.ready + i,
+                (la.dispatch.num_ready - i) * sizeof(la.dispatch.ready[0]));
+    la.dispatch.num_ready -= handled;
     return handled;
 }
 
 /* An inline record needs few checks, and is executed at once unless earlier records wait. */
 static bool may_handle_inline(const struct la_record *rec)
 {
-    return la.dispatch.num_arrived == 0 && rec->flags == LA_INLINE &&
+    return la.dispatch.num_ready == 0 && rec->flags == LA_INLINE &&
            rec->kind - LA_AM <= LA_PUT - LA_AM && rec->rank < la.job.procs &&
            la_record_fits_inline(rec) && !la.dispatching && la.dispatch.shuffle == 0 &&
-           la_has_room(rec->kind == LA_AM);
+           la_can_execute(rec->kind == LA_AM);
 }
 
 static void handle_inline(uint32_t lane, uint32_t slot)
 {
     la_inbox_advance(lane);
-    la.dispatch.arrivals++;
+    la.dispatch.num_handled++;
     la.dispatching = true;
     la_receive_inline((struct la_record *)la.control.inbox[slot]);
     if (!la_inbox_free_next(lane, slot))
@@ -110,7 +110,7 @@ static void handle_inline(uint32_t lane, uint32_t slot)
 /* The notice of each record still arrives; it wakes a sleeping thread. */
 bool la_dispatch_poll_memory(void)
 {
-    uint32_t lanes = la.dispatch.num_early < LA_MAX_EARLY ? la_inbox_lanes() : 0;
+    uint32_t lanes = la.dispatch.num_notices_due < LA_MAX_NOTICES_DUE ? la_inbox_num_lanes() : 0;
     bool handled = false, kept = false;
 
     for (uint32_t lane = 0; lane < lanes; lane++) {
@@ -118,13 +118,13 @@ bool la_dispatch_poll_memory(void)
 
         if (__builtin_expect(!la_inbox_has_next(lane), 1))
             continue;
-        la.dispatch.early[slot]++;
-        la.dispatch.num_early++;
+        la.dispatch.notices_due[slot]++;
+        la.dispatch.num_notices_due++;
         if (may_handle_inline((struct la_record *)la.control.inbox[slot])) {
             handle_inline(lane, slot);
             handled = true;
         } else {
-            append_slot(slot);
+            append_ready_slot(slot);
             kept = true;
         }
     }
@@ -135,12 +135,12 @@ bool la_dispatch_run(void)
 {
     uint32_t handled;
 
-    if (la.dispatching || la.dispatch.num_arrived == 0)
+    if (la.dispatching || la.dispatch.num_ready == 0)
         return false;
     if (la.dispatch.shuffle != 0) {
         if (rand_r(&la.dispatch.shuffle) % 4 == 0)
             return false; /* shuffled: wait until more records have arrived */
-        shuffle_arrived();
+        shuffle_ready();
     }
     la.dispatching = true;
     handled = handle_batch();

@@ -8,16 +8,17 @@
 #pragma GCC visibility push(hidden)
 
 void la_dispatch_setup(void);
-void la_dispatch_arrived(uint32_t slot);
+void la_dispatch_handle_notice(uint32_t slot); /* a record has arrived in the slot */
 /* True if records may be handled before their notices are polled; false: poll notices first, so
  * that the MRQ does not overflow. */
 static inline bool la_dispatch_may_poll_memory(void)
 {
-    return la.dispatch.num_early < LA_MAX_EARLY &&
-           __atomic_load_n(&la.control.words->lanes, __ATOMIC_RELAXED) > 0;
+    return la.dispatch.num_notices_due < LA_MAX_NOTICES_DUE &&
+           __atomic_load_n(&la.control.words->lanes_requested, __ATOMIC_RELAXED) > 0;
 }
-bool la_dispatch_poll_memory(void); /* executes records whose notices have not been polled */
-bool la_dispatch_run(void);
+/* Both return true if they have executed a record: one whose notice has not been polled... */
+bool la_dispatch_poll_memory(void);
+bool la_dispatch_run(void); /* ...and one that waits for execution */
 
 #pragma GCC visibility pop
 

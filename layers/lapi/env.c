@@ -11,15 +11,15 @@ static int get_value(lapi_query_t query)
     const int values[] = {
         [TASK_ID] = (int)la.job.rank,
         [NUM_TASKS] = (int)la.job.procs,
-        [MAX_UHDR_SZ] = LA_MAX_UHDR,
+        [MAX_UHDR_SZ] = LA_MAX_UHDR_SIZE,
         [MAX_DATA_SZ] = INT_MAX,
-        [MAX_PKT_SZ] = LA_PAYLOAD,
+        [MAX_PKT_SZ] = LA_LONG_HEADER_PAYLOAD,
         [ERROR_CHK] = la.error_chk,
         [TIMEOUT] = (int)lc_env_number("UTOFU_PEER_TIMEOUT", 30),
         [INTERRUPT_SET] = la.interrupts,
         [LOC_ADDRTBL_SZ] = LAPI_ADDRTBL_SZ,
-        [EPOCH_NUM] = la.epoch,
-        [NUM_LOST] = la.watch.lost,
+        [EPOCH_NUM] = la.num_inits,
+        [NUM_LOST] = la.watch.num_gone,
     };
 
     _Static_assert(sizeof(values) / sizeof(values[0]) == LAST_QUERY, "one for each query");
@@ -30,7 +30,7 @@ int LAPI_Qenv(lapi_handle_t hndl, lapi_query_t query, int *ret_val)
 {
     int rc = LAPI_SUCCESS;
 
-    if (!la_lock_handle(hndl))
+    if (!la_lock_if_valid(hndl))
         return LAPI_ERR_HNDL_INVALID;
     if ((unsigned int)query >= LAST_QUERY)
         rc = LAPI_ERR_QUERY_TYPE;
@@ -74,7 +74,7 @@ int LAPI_Senv(lapi_handle_t hndl, lapi_query_t query, int set_val)
 {
     int rc;
 
-    if (!la_lock_handle(hndl))
+    if (!la_lock_if_valid(hndl))
         return LAPI_ERR_HNDL_INVALID;
     rc = set_value(query, set_val);
     la_unlock();
@@ -91,7 +91,7 @@ int LAPI_Address(void *my_addr, lapi_long_t *ret_addr)
 
 static int check_index(lapi_handle_t hndl, int addr_hndl)
 {
-    if (!la_lock_handle(hndl))
+    if (!la_lock_if_valid(hndl))
         return LAPI_ERR_HNDL_INVALID;
     if (addr_hndl >= 1 && addr_hndl < LAPI_ADDRTBL_SZ)
         return LAPI_SUCCESS;

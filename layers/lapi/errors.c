@@ -12,7 +12,7 @@ enum { FIRST_REPORTS = 64 };
 void la_errors_setup(LAPI_err_hndlr *handler)
 {
     la.errors.handler = handler;
-    la.errors.failures = la.errors.returned = 0;
+    la.errors.num_failures = la.errors.num_returned = 0;
     la.errors.num_reports = 0;
     la.errors.reporting = false;
 }
@@ -48,20 +48,21 @@ void la_report_error(int code, uint32_t rank)
 
 void la_report_failure(int code, uint32_t rank)
 {
-    la.errors.failures++;
-    la.errors.code = code;
+    la.errors.num_failures++;
+    la.errors.last_code = code;
     la_report_error(code, rank);
 }
 
-bool la_errors_pending(uint64_t failures)
+bool la_errors_pending(uint64_t num_failures)
 {
-    return la.errors.failures != failures || la.errors.failures != la.errors.returned;
+    return la.errors.num_failures != num_failures ||
+           la.errors.num_failures != la.errors.num_returned;
 }
 
 int la_errors_take(void)
 {
-    la.errors.returned = la.errors.failures;
-    return la.errors.code;
+    la.errors.num_returned = la.errors.num_failures;
+    return la.errors.last_code;
 }
 
 void la_errors_call_handler(void)

@@ -9,10 +9,10 @@
 
 void la_errors_setup(LAPI_err_hndlr *handler);
 void la_errors_close(void);
-/* Has a message failed since `failures`, or is there a failure that no waiting call has returned?
- * */
-bool la_errors_pending(uint64_t failures);
-int la_errors_take(void); /* the code that the waiting call returns */
+/* True if a message has failed since la.errors.num_failures was `num_failures`, or if there is a
+ * failure that no waiting call has returned. */
+bool la_errors_pending(uint64_t num_failures);
+int la_errors_take(void); /* the code for a waiting call; all failures count as returned */
 /* Calls the error handler of the program for all queued reports. */
 void la_errors_call_handler(void);
 void la_report_error(int code, uint32_t rank); /* queues a report for the error handler */

@@ -50,7 +50,7 @@ static bool is_code(uintptr_t address)
 /* Checks each address that a peer sends only once. */
 static bool is_callable(uintptr_t address)
 {
-    uintptr_t *entry = &la.hdr_handlers.known[(address >> 4) % LA_KNOWN_CODE];
+    uintptr_t *entry = &la.hdr_handlers.code_cache[(address >> 4) % LA_CODE_CACHE_SIZE];
 
     if (__builtin_expect(*entry == address, 1))
         return true;
@@ -83,12 +83,12 @@ static int visit_object(struct dl_phdr_info *info, size_t size, void *arg)
     return 1; /* the program is the first object */
 }
 
-bool la_hdr_handlers_encode(uintptr_t address, uint64_t *entry)
+bool la_hdr_handlers_encode(uintptr_t address, uint64_t *encoded)
 {
     struct search s = {.address = address};
 
     dl_iterate_phdr(visit_object, &s);
-    *entry = IN_PROGRAM | (address - s.base);
+    *encoded = IN_PROGRAM | (address - s.base);
     return s.found;
 }
 
@@ -103,13 +103,13 @@ static uintptr_t find_program_base(void)
 /* NULL: no such handler. */
 hdr_hndlr_t *la_hdr_handlers_find(const struct la_record *rec)
 {
-    void *address = (void *)(uintptr_t)rec->at;
+    void *address = (void *)(uintptr_t)rec->tgt_addr;
     hdr_hndlr_t *handler;
 
-    if (rec->at < LAPI_ADDRTBL_SZ)
-        address = la.hdr_handlers.addresses[rec->at];
-    else if ((rec->at & IN_PROGRAM) != 0)
-        address = (void *)(find_program_base() + (rec->at & ~IN_PROGRAM));
+    if (rec->tgt_addr < LAPI_ADDRTBL_SZ)
+        address = la.hdr_handlers.addresses[rec->tgt_addr];
+    else if ((rec->tgt_addr & IN_PROGRAM) != 0)
+        address = (void *)(find_program_base() + (rec->tgt_addr & ~IN_PROGRAM));
     if (address == NULL || !is_callable((uintptr_t)address))
         return NULL;
     memcpy(&handler, &address, sizeof(handler));

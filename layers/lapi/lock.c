@@ -105,10 +105,10 @@ void la_lock_yield(void)
     la_lock_restore(saved);
 }
 
-bool la_lock_handle(lapi_handle_t hndl)
+bool la_lock_if_valid(lapi_handle_t hndl)
 {
     take_lock();
-    if (__builtin_expect(la.running && hndl == la.handle, 1))
+    if (__builtin_expect(la.initialized && hndl == la.handle, 1))
         return true;
     la_unlock();
     return false;
@@ -125,7 +125,7 @@ bool la_may_wait(void)
 
 static int lock_for_program(lapi_handle_t hndl)
 {
-    if (!la_lock_handle(hndl))
+    if (!la_lock_if_valid(hndl))
         return LAPI_ERR_HNDL_INVALID;
     la.lock.program_depth++;
     return LAPI_SUCCESS;
@@ -133,7 +133,7 @@ static int lock_for_program(lapi_handle_t hndl)
 
 static int unlock_for_program(lapi_handle_t hndl)
 {
-    if (!la_lock_handle(hndl))
+    if (!la_lock_if_valid(hndl))
         return LAPI_ERR_HNDL_INVALID;
     if (la.lock.program_depth == 0) {
         la_unlock();
@@ -154,7 +154,7 @@ static int try_lock_for_program(lapi_handle_t hndl, int *locked)
     *locked = is_lock_owner() || la_trylock();
     if (!*locked)
         return LAPI_SUCCESS;
-    if (la.running && hndl == la.handle) {
+    if (la.initialized && hndl == la.handle) {
         la.lock.program_depth++;
         return LAPI_SUCCESS;
     }

@@ -4,9 +4,9 @@
  *
  * Everything below LAPI_*() runs with the lock held: in a call of the program, in the thread for
  * interrupts, or in the thread for completion handlers. LAPI_*() take the lock with
- * la_lock_handle(); la_*() expect it unless their comment says otherwise. Header handlers run with
- * the lock held, so the lock is recursive. The program may hold it too (LAPI_Util()); a call that
- * waits releases it completely meanwhile.
+ * la_lock_if_valid(); la_*() expect it unless their comment says otherwise. Header handlers run
+ * with the lock held, so the lock is recursive. The program may hold it too (LAPI_Util()); a call
+ * that waits releases it completely meanwhile.
  */
 #ifndef LA_LOCK_H
 #define LA_LOCK_H
@@ -15,8 +15,8 @@
 
 #pragma GCC visibility push(hidden)
 
-/* False: the handle is invalid, and the lock is not held. */
-bool la_lock_handle(lapi_handle_t hndl);
+/* Takes the lock if the handle is valid. */
+bool la_lock_if_valid(lapi_handle_t hndl);
 void la_lock(void);
 void la_unlock(void);
 void la_unlock_all(void); /* also locks that the program has taken */
@@ -34,7 +34,7 @@ static inline void la_lock_yield_if_contended(void)
         la_lock_yield();
 }
 bool la_may_wait(void); /* false in a handler that runs in the dispatcher */
-lapi_thread_func_t la_lock_program_functions(void);
+lapi_thread_func_t la_lock_program_functions(void); /* for LAPI_Util() */
 
 #pragma GCC visibility pop
 

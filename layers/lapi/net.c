@@ -9,10 +9,10 @@
 
 enum { TCQ_PERIOD = 32 /* polls of the MRQ for each poll of the TCQ */ };
 
-static void fail_lost_peer(uint32_t rank)
+static void report_unreachable(uint32_t rank)
 {
     if (rank != la.job.rank)
-        la.upcalls->peer_lost(rank, lc_utofu_error());
+        la.upcalls->peer_unreachable(rank, lc_utofu_error());
 }
 
 /* Ignores notices of gets and atomics: their targets need no action. */
@@ -23,7 +23,7 @@ static void handle_notice(int rc, const struct utofu_mrq_notice *notice)
 }
 
 /* Frees the buffers of inline records up to this mark: the TCQ notice says that they were sent. */
-static void handle_inline_mark(void *mark)
+static void free_inline_buffers(void *mark)
 {
     la.net.inline_sent = *(const uint64_t *)mark;
 }
@@ -31,13 +31,13 @@ static void handle_inline_mark(void *mark)
 static const struct lc_port_config port_config = {
     .job = &la.job,
     .cmp_id = LA_CMP_ID_WORK,
-    .num_ops = LA_OPS,
-    .bounce_size = LA_SLOT,
-    .extra_bytes = LA_INLINE_BUFFERS * LA_LINE,
+    .num_ops = LA_NUM_OPS,
+    .bounce_size = LA_SLOT_SIZE,
+    .extra_bytes = LA_NUM_INLINE_BUFFERS * LA_CACHE_LINE,
     .wait_for_room = true,
-    .peer_lost = fail_lost_peer,
+    .peer_lost = report_unreachable,
     .handle_notice = handle_notice,
-    .handle_tcq_notice = handle_inline_mark,
+    .handle_tcq_notice = free_inline_buffers,
 };
 
 bool la_net_setup(void)
@@ -52,7 +52,8 @@ bool la_net_setup(void)
     }
     opened = lc_port_open(&la.net.port, &port_config, tnis[0]);
     free(tnis);
-    la.net.inline_buffers = (uint8_t(*)[LA_LINE])(la.net.port.bounce + LA_OPS * LA_SLOT);
+    la.net.inline_buffers =
+        (uint8_t(*)[LA_CACHE_LINE])(la.net.port.bounce + LA_NUM_OPS * LA_SLOT_SIZE);
     la.net.inline_posted = la.net.inline_sent = 0;
     return opened;
 }
@@ -77,36 +78,37 @@ void la_put_word_notify(utofu_vcq_id_t id, uint64_t value, utofu_stadd_t rmt)
 {
     int rc;
 
-    CALL_WITH_ROOM(rc, utofu_put_piggyback8(la.net.port.vcq, id, value, rmt, 8, LA_NO_OP,
+    CALL_WITH_ROOM(rc, utofu_put_piggyback8(la.net.port.vcq, id, value, rmt, 8, LA_EDATA_NO_OP,
                                             UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE, NULL));
     (void)rc; /* a failed peer is detected elsewhere */
 }
 
 void *la_inline_alloc(void)
 {
-    while (la.net.inline_posted - la.net.inline_sent == LA_INLINE_BUFFERS)
+    while (la.net.inline_posted - la.net.inline_sent == LA_NUM_INLINE_BUFFERS)
         if (!lc_port_poll_tcq(&la.net.port))
             return NULL;
-    return la.net.inline_buffers[la.net.inline_posted % LA_INLINE_BUFFERS];
+    return la.net.inline_buffers[la.net.inline_posted % LA_NUM_INLINE_BUFFERS];
 }
 
 void la_inline_put(utofu_vcq_id_t id, utofu_stadd_t rmt)
 {
-    const uint64_t n = la.net.inline_posted % LA_INLINE_BUFFERS;
+    const uint64_t n = la.net.inline_posted % LA_NUM_INLINE_BUFFERS;
     unsigned long int flags =
         UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_STRONG_ORDER;
     uint64_t *mark = NULL;
     int rc;
 
     la.net.inline_posted++;
-    if (la.net.inline_posted % LA_MARK_PERIOD == 0) {
-        mark = &la.net.marks[n / LA_MARK_PERIOD];
+    if (la.net.inline_posted % LA_INLINE_TCQ_PERIOD == 0) {
+        mark = &la.net.tcq_marks[n / LA_INLINE_TCQ_PERIOD];
         *mark = la.net.inline_posted;
         flags |= UTOFU_ONESIDED_FLAG_TCQ_NOTICE;
     }
-    CALL_WITH_ROOM(rc, utofu_put(la.net.port.vcq, id,
-                                 la.net.port.bounce_stadd + LA_OPS * LA_SLOT + n * LA_LINE, rmt,
-                                 LA_LINE, LA_NO_OP, flags, mark));
+    CALL_WITH_ROOM(
+        rc, utofu_put(la.net.port.vcq, id,
+                      la.net.port.bounce_stadd + LA_NUM_OPS * LA_SLOT_SIZE + n * LA_CACHE_LINE, rmt,
+                      LA_CACHE_LINE, LA_EDATA_NO_OP, flags, mark));
     (void)rc; /* a failed peer is detected elsewhere */
 }
 
@@ -120,7 +122,7 @@ struct result {
     uint64_t old_value;
     void *to;
     size_t size;
-    const char *what; /* for messages, e.g. "a piece of its message" */
+    const char *what; /* for messages, e.g. "a chunk of its message" */
 };
 
 static void finish_sync(struct lc_op *op, int rc, uint64_t old_value)
@@ -172,8 +174,8 @@ int la_get_sync(uint32_t rank, utofu_vcq_id_t id, void *to, utofu_stadd_t rmt, s
     return result.rc;
 }
 
-int la_get_sync_to(uint32_t rank, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_stadd_t rmt,
-                   size_t size, const char *what)
+int la_get_sync_registered(uint32_t rank, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_stadd_t rmt,
+                           size_t size, const char *what)
 {
     struct result result = {.what = what};
 

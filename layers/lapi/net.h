@@ -13,29 +13,30 @@ static inline struct lc_port *la_port(void)
 {
     return &la.net.port;
 }
-/* keep: number of ops that stay free. done may be NULL. Returns NULL if no op is free. */
-static inline struct lc_op *la_op_alloc(uint32_t keep, uint32_t rank, lc_op_callback *done,
+/* NULL: no more than `reserve` ops are free. done may be NULL. */
+static inline struct lc_op *la_op_alloc(uint32_t reserve, uint32_t rank, lc_op_callback *done,
                                         void *arg)
 {
-    return lc_op_alloc(&la.net.port, keep, rank, done, arg);
+    return lc_op_alloc(&la.net.port, reserve, rank, done, arg);
 }
-/* A buffer for an inline record, without an op. Returns NULL if no buffer is free. la_inline_put()
+/* Allocates a buffer for an inline record, which needs no op. NULL: none is free. la_inline_put()
  * puts the buffer allocated last, with a remote notice; its last word arrives last. */
 void *la_inline_alloc(void);
 void la_inline_put(utofu_vcq_id_t id, utofu_stadd_t rmt);
 /* Puts a word with a remote notice; nobody waits for the completion. */
 void la_put_word_notify(utofu_vcq_id_t id, uint64_t value, utofu_stadd_t rmt);
-/* These wait for completion and return a code of uTofu. `what` is for messages, e.g. "a piece of
- * its message". */
+/* These wait for completion and return a code of uTofu. `what` is read, for messages, e.g. "a chunk
+ * of its message". */
 int la_get_sync(uint32_t rank, utofu_vcq_id_t id, void *to, utofu_stadd_t rmt, size_t size,
                 const char *what);
-int la_get_sync_to(uint32_t rank, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_stadd_t rmt,
-                   size_t size, const char *what);
+/* Reads into registered memory, without a bounce buffer. */
+int la_get_sync_registered(uint32_t rank, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_stadd_t rmt,
+                           size_t size, const char *what);
 int la_fetch_add_sync(uint32_t rank, utofu_vcq_id_t id, utofu_stadd_t rmt, uint64_t *old_value,
                       const char *what);
-int la_set_word_sync(utofu_stadd_t own,
-                     uint64_t value); /* sets a word of this task that peers increment */
-bool la_net_poll(void);               /* true: something has happened */
+/* Sets a word of this task that peers increment. */
+int la_set_word_sync(utofu_stadd_t own, uint64_t value);
+bool la_net_poll(void); /* true: something has happened */
 
 #pragma GCC visibility pop
 

@@ -15,9 +15,9 @@
 
 void la_peers_setup(void)
 {
-    la.peers.max_lanes = lc_env_number("LAPI_LANES", LA_LANES);
-    if (la.peers.max_lanes > LA_LANES)
-        la.peers.max_lanes = LA_LANES;
+    la.peers.max_lanes = lc_env_number("LAPI_LANES", LA_PRIVATE_LANES);
+    if (la.peers.max_lanes > LA_PRIVATE_LANES)
+        la.peers.max_lanes = LA_PRIVATE_LANES;
 }
 
 void la_peers_close(void)
@@ -73,25 +73,26 @@ int la_peer_query_id(uint32_t rank, utofu_vcq_id_t *id)
     int rc = UTOFU_SUCCESS, lost;
 
     do {
-        lost = la.watch.lost;
+        lost = la.watch.num_gone;
         if (follow_partners(rank, id, &rc))
             return UTOFU_SUCCESS;
-    } while (la.watch.lost > lost);
+    } while (la.watch.num_gone > lost);
     return rc;
 }
 
-/* Gets a lane of this task at the target: the first origins that request one get a lane of their
- * own, the others share the last lane. */
+/* Requests a lane at the target: the first origins each get a private lane, the others the shared
+ * lane. */
 static int claim_lane(struct la_peer *peer)
 {
     uint64_t lane;
-    int rc = la_fetch_add_sync(peer->rank, peer->id,
-                               la_control_stadd(peer->id, offsetof(struct la_control, lanes)),
-                               &lane, "a lane for messages to it");
+    int rc =
+        la_fetch_add_sync(peer->rank, peer->id,
+                          la_control_stadd(peer->id, offsetof(struct la_control, lanes_requested)),
+                          &lane, "a lane for messages to it");
 
-    peer->lane = (uint16_t)(lane < la.peers.max_lanes ? lane : LA_LANES);
-    if (peer->lane < LA_LANES)
-        peer->slots = la_slot_stadd(peer->id, peer->lane * LA_LANE_SLOTS);
+    peer->lane = (uint16_t)(lane < la.peers.max_lanes ? lane : LA_PRIVATE_LANES);
+    if (peer->lane < LA_PRIVATE_LANES)
+        peer->lane_stadd = la_slot_stadd(peer->id, peer->lane * LA_LANE_SLOTS);
     return rc;
 }
 
@@ -120,8 +121,8 @@ struct la_peer *la_peer_connect(uint32_t rank, int *rc)
     if (peer == NULL)
         return NULL;
     peer->rank = rank;
-    STAILQ_INIT(&peer->queue[0]);
-    STAILQ_INIT(&peer->queue[1]);
+    STAILQ_INIT(&peer->handler_queue);
+    STAILQ_INIT(&peer->program_queue);
     *rc = LAPI_ERR_TIMEOUT;
     if (la_peer_query_id(rank, &peer->id) != UTOFU_SUCCESS || claim_lane(peer) != UTOFU_SUCCESS) {
         la_log("cannot reach task %u: %s", rank, lc_utofu_error());

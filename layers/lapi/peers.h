@@ -10,10 +10,10 @@
 void la_peers_setup(void);
 void la_peers_close(void);
 struct la_peer *la_peer_find(uint32_t rank); /* NULL: not connected yet */
-struct la_peer *la_peer_connect(uint32_t rank,
-                                int *rc); /* finds the task; NULL and a LAPI_ERR_* code */
-int la_peer_query_id(uint32_t rank,
-                     utofu_vcq_id_t *id);   /* does not store it; returns a code of uTofu */
+/* Finds the task and gets a lane. NULL: *rc is a LAPI_ERR_* code. */
+struct la_peer *la_peer_connect(uint32_t rank, int *rc);
+/* Finds the VCQ id of any task, and does not store it. Returns a code of uTofu. */
+int la_peer_query_id(uint32_t rank, utofu_vcq_id_t *id);
 struct la_peer *la_peer_next(uint32_t *at); /* iterates over all, starting with *at = 0 */
 
 #pragma GCC visibility pop

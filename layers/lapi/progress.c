@@ -13,26 +13,25 @@
 #include "watch.h"
 
 enum {
-    POLLS = 16,      /* notices polled before records are handled */
-    EMPTY_POLLS = 8, /* empty polls of memory before everything else is polled too */
-    MAX_MEMORY_POLLS =
-        32,      /* maximum polls of memory before everything else is polled in any case */
+    POLLS = 16,            /* notices polled before records are handled */
+    EMPTY_POLLS = 8,       /* empty polls of memory before everything else is polled too */
+    MAX_MEMORY_POLLS = 32, /* polls of memory before everything else is polled in any case */
     NOTICES = 2, /* notices polled for each message: a message has one, and may need another */
 };
 
-void la_progress_put_arrived(utofu_stadd_t stadd)
+void la_progress_put_arrived(utofu_stadd_t put_end)
 {
-    uint32_t index, offset;
+    uint32_t index, end;
 
-    switch (la_control_classify(stadd, &index, &offset)) {
+    switch (la_control_find_area(put_end, &index, &end)) {
     case LA_IN_SLOT:
-        la_dispatch_arrived(index);
+        la_dispatch_handle_notice(index);
         break;
     case LA_IN_REPLY:
-        la_req_handle_reply(index, offset);
+        la_req_handle_reply(index, end);
         break;
-    case LA_IN_ASSISTED:
-        la_transfer_assisted(index);
+    case LA_IN_ASSIST_REPORTS:
+        la_transfer_handle_assist_report(index);
         break;
     case LA_IN_OTHER:
         break; /* control words are polled in memory */
@@ -41,8 +40,8 @@ void la_progress_put_arrived(utofu_stadd_t stadd)
 
 void la_progress_peer_gone(uint32_t rank)
 {
-    la_req_peer_lost(rank, true);
-    la_transfer_peer_lost(rank);
+    la_req_peer_gone(rank);
+    la_transfer_peer_gone(rank);
 }
 
 static bool poll_notices(void)
@@ -62,7 +61,7 @@ static bool progress_all(void)
     bool any = poll_notices();
 
     any |= la_transfer_progress();
-    any |= la_assist_put_piece();
+    any |= la_assist_put_chunk();
     any |= la_send_queued();
     la_watch_poll();
     la_errors_call_handler();

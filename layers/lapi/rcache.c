@@ -31,12 +31,12 @@ struct query {
 
 void la_rcache_setup(void)
 {
-    for (int i = 0; i < LA_REGIONS; i++)
-        la.rcache.rows[i].size = 0;
-    la.rcache.uses = la.rcache.idle_bytes = 0;
-    la.rcache.maps = -1;
+    for (int i = 0; i < LA_NUM_REGIONS; i++)
+        la.rcache.regions[i].size = 0;
+    la.rcache.use_clock = la.rcache.unused_bytes = 0;
+    la.rcache.maps_fd = -1;
     if (lc_env_number("LAPI_NO_CACHE", 0) == 0)
-        la.rcache.maps = lc_fd_open_ours(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
+        la.rcache.maps_fd = lc_fd_open_ours(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
 }
 
 /* A hash of the mappings of the whole pages of the region. 0: changes cannot be detected, or the
@@ -46,12 +46,12 @@ static uint64_t hash_mappings(uintptr_t address, uint64_t size)
     uintptr_t at = (address + PAGE - 1) / PAGE * PAGE, end = (address + size) / PAGE * PAGE;
     uint64_t hash = 1, file = 0;
 
-    if (la.rcache.maps < 0 || at >= end)
+    if (la.rcache.maps_fd < 0 || at >= end)
         return 0;
     while (at < end) {
         struct query q = {.size = sizeof(q), .query_addr = at};
 
-        if (ioctl(la.rcache.maps, QUERY, &q) != 0 || q.inode == 0)
+        if (ioctl(la.rcache.maps_fd, QUERY, &q) != 0 || q.inode == 0)
             return 0;
         /* adjacent mappings of one file count as one */
         uint64_t now =
@@ -67,39 +67,39 @@ static uint64_t hash_mappings(uintptr_t address, uint64_t size)
 
 static void evict_region(struct la_region *r)
 {
-    if (r->users == 0)
-        la.rcache.idle_bytes -= r->size;
+    if (r->refcount == 0)
+        la.rcache.unused_bytes -= r->size;
     la_check_rc(utofu_dereg_mem(la_port()->vcq, r->stadd, 0), "utofu_dereg_mem");
     r->size = 0;
 }
 
 void la_rcache_close(void)
 {
-    for (int i = 0; i < LA_REGIONS; i++)
-        if (la.rcache.rows[i].size != 0)
-            evict_region(&la.rcache.rows[i]);
-    lc_fd_close(la.rcache.maps);
-    la.rcache.maps = -1;
+    for (int i = 0; i < LA_NUM_REGIONS; i++)
+        if (la.rcache.regions[i].size != 0)
+            evict_region(&la.rcache.regions[i]);
+    lc_fd_close(la.rcache.maps_fd);
+    la.rcache.maps_fd = -1;
 }
 
 bool la_rcache_is_current(struct la_region *r)
 {
-    if (!r->uncached && hash_mappings(r->address, r->size) != r->mapping)
-        r->outdated = r->uncached = true; /* deregistered by its last user */
-    return !r->outdated;
+    if (!r->evict_after_use && hash_mappings(r->address, r->size) != r->mapping_hash)
+        r->mapping_changed = r->evict_after_use = true; /* deregistered by its last user */
+    return !r->mapping_changed;
 }
 
 static struct la_region *find_region(uintptr_t address, uint64_t size, bool write, bool check)
 {
-    for (int i = 0; i < LA_REGIONS; i++) {
-        struct la_region *r = &la.rcache.rows[i];
+    for (int i = 0; i < LA_NUM_REGIONS; i++) {
+        struct la_region *r = &la.rcache.regions[i];
 
-        if (r->size == 0 || r->uncached || (write && !r->write) || address < r->address ||
+        if (r->size == 0 || r->evict_after_use || (write && !r->writable) || address < r->address ||
             address - r->address > r->size || size > r->size - (address - r->address))
             continue;
         if (!check || la_rcache_is_current(r))
             return r;
-        if (r->users == 0)
+        if (r->refcount == 0)
             evict_region(r);
     }
     return NULL;
@@ -107,20 +107,20 @@ static struct la_region *find_region(uintptr_t address, uint64_t size, bool writ
 
 /* Returns a free entry, or evicts the region that was unused for longest. NULL: all regions are in
  * use. */
-static struct la_region *find_free_row(uint64_t size)
+static struct la_region *find_free_region(uint64_t size)
 {
     for (;;) {
         struct la_region *oldest = NULL, *unused = NULL;
 
-        for (int i = 0; i < LA_REGIONS; i++) {
-            struct la_region *r = &la.rcache.rows[i];
+        for (int i = 0; i < LA_NUM_REGIONS; i++) {
+            struct la_region *r = &la.rcache.regions[i];
 
             if (r->size == 0)
                 unused = r;
-            else if (r->users == 0 && (oldest == NULL || r->used < oldest->used))
+            else if (r->refcount == 0 && (oldest == NULL || r->last_use < oldest->last_use))
                 oldest = r;
         }
-        if (oldest == NULL || (unused != NULL && la.rcache.idle_bytes + size <= MAX_IDLE_BYTES))
+        if (oldest == NULL || (unused != NULL && la.rcache.unused_bytes + size <= MAX_IDLE_BYTES))
             return unused;
         evict_region(oldest);
     }
@@ -130,15 +130,16 @@ static struct la_region *find_free_row(uint64_t size)
  * is only read may be read-only. */
 static bool register_region(struct la_region *r, uintptr_t address, uint64_t size, bool write)
 {
-    r->write = utofu_reg_mem(la_port()->vcq, (void *)address, size, 0, &r->stadd) == UTOFU_SUCCESS;
-    return r->write ||
+    r->writable =
+        utofu_reg_mem(la_port()->vcq, (void *)address, size, 0, &r->stadd) == UTOFU_SUCCESS;
+    return r->writable ||
            (!write && utofu_reg_mem(la_port()->vcq, (void *)address, size,
                                     UTOFU_REG_MEM_FLAG_READ_ONLY, &r->stadd) == UTOFU_SUCCESS);
 }
 
 static struct la_region *add_region(uintptr_t address, uint64_t size, bool write)
 {
-    struct la_region *r = find_free_row(size);
+    struct la_region *r = find_free_region(size);
     bool extra = r == NULL;
 
     if (extra)
@@ -152,17 +153,17 @@ static struct la_region *add_region(uintptr_t address, uint64_t size, bool write
     }
     r->address = address;
     r->size = size;
-    r->users = 0;
-    r->mapping = extra ? 0 : hash_mappings(address, size);
-    r->uncached = r->mapping == 0;
-    r->outdated = false;
-    la.rcache.idle_bytes += extra ? 0 : size;
+    r->refcount = 0;
+    r->mapping_hash = extra ? 0 : hash_mappings(address, size);
+    r->evict_after_use = r->mapping_hash == 0;
+    r->mapping_changed = false;
+    la.rcache.unused_bytes += extra ? 0 : size;
     return r;
 }
 
 static bool is_cached(const struct la_region *r)
 {
-    return r >= la.rcache.rows && r < la.rcache.rows + LA_REGIONS;
+    return r >= la.rcache.regions && r < la.rcache.regions + LA_NUM_REGIONS;
 }
 
 static struct la_region *get_region(const void *address, uint64_t size, bool write, bool check,
@@ -174,9 +175,9 @@ static struct la_region *get_region(const void *address, uint64_t size, bool wri
         r = add_region((uintptr_t)address, size, write);
     if (r == NULL)
         return NULL;
-    if (r->users++ == 0 && is_cached(r))
-        la.rcache.idle_bytes -= r->size;
-    r->used = ++la.rcache.uses;
+    if (r->refcount++ == 0 && is_cached(r))
+        la.rcache.unused_bytes -= r->size;
+    r->last_use = ++la.rcache.use_clock;
     *stadd = r->stadd + ((uintptr_t)address - r->address);
     return r;
 }
@@ -193,21 +194,21 @@ struct la_region *la_rcache_get_unchecked(const void *address, uint64_t size, bo
     return get_region(address, size, write, false, stadd);
 }
 
-bool la_rcache_is_shared(const struct la_region *r)
+bool la_rcache_is_file_backed(const struct la_region *r)
 {
-    return r->mapping != 0;
+    return r->mapping_hash != 0;
 }
 
 void la_rcache_put(struct la_region *r)
 {
-    if (--r->users > 0)
+    if (--r->refcount > 0)
         return;
     if (!is_cached(r)) {
         la_check_rc(utofu_dereg_mem(la_port()->vcq, r->stadd, 0), "utofu_dereg_mem");
         free(r);
         return;
     }
-    la.rcache.idle_bytes += r->size;
-    if (r->uncached)
+    la.rcache.unused_bytes += r->size;
+    if (r->evict_after_use)
         evict_region(r);
 }

@@ -20,21 +20,22 @@ static bool has_valid_list(const struct la_record *rec)
 
     if (rec->kind != LA_PUTV && rec->kind != LA_GETV)
         return true;
-    return (rec->flags & LA_WANTS_FIN) != 0 && rec->value % sizeof(struct la_piece) == 0 &&
-           rec->value <= rec->len && (!there || rec->value <= rec->size);
+    return (rec->flags & LA_WANTS_FIN) != 0 && rec->list_size % sizeof(struct la_segment) == 0 &&
+           rec->list_size <= rec->total_len && (!there || rec->list_size <= rec->payload_len);
 }
 
 bool la_record_fits_inline(const struct la_record *rec)
 {
-    return rec->uhdr_len <= LA_INLINE_DATA && rec->size <= LA_INLINE_DATA &&
-           (rec->uhdr_len + 7u) / 8 * 8 + rec->size <= LA_INLINE_DATA;
+    return rec->uhdr_len <= LA_INLINE_PAYLOAD && rec->payload_len <= LA_INLINE_PAYLOAD &&
+           la_padded_len(rec->uhdr_len) + rec->payload_len <= LA_INLINE_PAYLOAD;
 }
 
-static uint32_t room_in(const struct la_record *rec)
+static uint32_t payload_capacity(const struct la_record *rec)
 {
     if ((rec->flags & LA_INLINE) != 0)
-        return LA_INLINE_DATA;
-    return (rec->flags & LA_LONG_HEADER_FLAGS) != 0 ? LA_PAYLOAD : LA_SLOT - LA_LINE;
+        return LA_INLINE_PAYLOAD;
+    return (rec->flags & LA_LONG_HEADER_FLAGS) != 0 ? LA_LONG_HEADER_PAYLOAD
+                                                    : LA_SLOT_SIZE - LA_CACHE_LINE;
 }
 
 /* Checks that the kind permits the flags, and that a record that needs a reply asks for one. */
@@ -60,23 +61,24 @@ static bool has_valid_variable(const struct la_record *rec)
 {
     if (rec->kind != LA_RMW && rec->kind != LA_RMW64)
         return true;
-    return rec->op < LAPI_RMW_END && rec->at != 0 &&
-           rec->at % (rec->kind == LA_RMW ? sizeof(uint32_t) : sizeof(uint64_t)) == 0;
+    return rec->rmw_op < LAPI_RMW_END && rec->tgt_addr != 0 &&
+           rec->tgt_addr % (rec->kind == LA_RMW ? sizeof(uint32_t) : sizeof(uint64_t)) == 0;
 }
 
 /* Only long records have a length. In atomic operations the field is an operand. */
 static bool has_valid_len(const struct la_record *rec)
 {
     return (rec->flags & LA_LONG_HEADER_FLAGS) == 0 || rec->kind == LA_RMW ||
-           rec->kind == LA_RMW64 || rec->len <= LAPI_MAX_MSG_SZ;
+           rec->kind == LA_RMW64 || rec->total_len <= LAPI_MAX_MSG_SZ;
 }
 
 bool la_record_is_valid(const struct la_record *rec)
 {
     return rec->kind >= LA_AM && rec->kind <= LA_LAST_KIND && has_valid_flags(rec) &&
            has_valid_list(rec) && has_valid_variable(rec) && has_valid_len(rec) &&
-           rec->rank < la.job.procs && rec->req < LA_REQS && rec->uhdr_len <= LA_MAX_UHDR &&
-           rec->size <= LA_SLOT && (rec->uhdr_len + 7u) / 8 * 8 + rec->size <= room_in(rec);
+           rec->rank < la.job.procs && rec->req_index < LA_NUM_REQS &&
+           rec->uhdr_len <= LA_MAX_UHDR_SIZE && rec->payload_len <= LA_SLOT_SIZE &&
+           la_padded_len(rec->uhdr_len) + rec->payload_len <= payload_capacity(rec);
 }
 
 /*
@@ -86,18 +88,20 @@ bool la_record_is_valid(const struct la_record *rec)
 static uint8_t *uhdr_of(struct la_record *rec)
 {
     if ((rec->flags & LA_INLINE) != 0)
-        return (uint8_t *)rec + LA_INLINE_HEADER;
-    return (uint8_t *)rec + ((rec->flags & LA_LONG_HEADER_FLAGS) != 0 ? LA_LONG_HEADER : LA_LINE);
+        return (uint8_t *)rec + LA_INLINE_HEADER_SIZE;
+    return (uint8_t *)rec +
+           ((rec->flags & LA_LONG_HEADER_FLAGS) != 0 ? LA_LONG_HEADER_SIZE : LA_CACHE_LINE);
 }
 
 static uint8_t *data_of(struct la_record *rec)
 {
-    return uhdr_of(rec) + (rec->uhdr_len + 7u) / 8 * 8;
+    return uhdr_of(rec) + la_padded_len(rec->uhdr_len);
 }
 
-static uint64_t len_of(const struct la_record *rec)
+static uint64_t total_len_of(const struct la_record *rec)
 {
-    return (rec->flags & LA_RENDEZVOUS) != 0 || rec->kind == LA_GET ? rec->len : rec->size;
+    return (rec->flags & LA_RENDEZVOUS) != 0 || rec->kind == LA_GET ? rec->total_len
+                                                                    : rec->payload_len;
 }
 
 static void fail_message(const struct la_record *rec, int code, const char *why)
@@ -105,9 +109,9 @@ static void fail_message(const struct la_record *rec, int code, const char *why)
     la_log("rejected a message of task %u: %s", rec->rank, why);
     la_report_error(code, rec->rank);
     if ((rec->flags & LA_WANTS_FIN) != 0)
-        la_send_reply(rec, LA_FIN_END, (uint64_t)code);
+        la_send_reply(rec, LA_WANTS_FIN, (uint64_t)code);
     else if ((rec->flags & LA_WANTS_CMPL) != 0)
-        la_send_reply(rec, LA_CMPL_END, (uint64_t)code);
+        la_send_reply(rec, LA_WANTS_CMPL, (uint64_t)code);
 }
 
 /* Completes a message whose data are here and whose completion handler does not run elsewhere. */
@@ -116,7 +120,7 @@ static void complete_message(const struct la_record *rec)
     if (rec->tgt_cntr != 0)
         la_cntr_increment((lapi_cntr_t *)(uintptr_t)rec->tgt_cntr);
     if ((rec->flags & LA_WANTS_CMPL) != 0)
-        la_send_reply(rec, LA_CMPL_END, 0);
+        la_send_reply(rec, LA_WANTS_CMPL, 0);
 }
 
 static struct la_transfer *alloc_transfer(const struct la_record *rec, void *buf)
@@ -133,7 +137,7 @@ static void start_transfer(const struct la_record *rec, void *buf, const lapi_re
 {
     struct la_transfer *in = alloc_transfer(rec, buf);
 
-    in->how = info->ret_flags;
+    in->ret_flags = info->ret_flags;
     in->handler = handler;
     in->user_info = user_info;
     if ((rec->flags & LA_VECTOR) != 0)
@@ -147,26 +151,26 @@ static void start_transfer(const struct la_record *rec, void *buf, const lapi_re
 static void store_data(const struct la_record *rec, void *buf, const uint8_t *data)
 {
     if ((rec->flags & LA_VECTOR) != 0)
-        la_vec_from_packed(buf, data, rec->size);
+        la_vec_unpack(buf, data, rec->payload_len);
     else
-        memcpy(buf, data, rec->size);
+        memcpy(buf, data, rec->payload_len);
 }
 
 /* The origin frees its packed data when it receives this reply. */
 static void send_fin_if_wanted(const struct la_record *rec)
 {
     if ((rec->flags & LA_WANTS_FIN) != 0)
-        la_send_reply(rec, LA_FIN_END, 0);
+        la_send_reply(rec, LA_WANTS_FIN, 0);
 }
 
 /* is_inline: LA_INLINE is the only flag, which is known at compile time. */
 static inline __attribute__((always_inline)) void receive_am(struct la_record *rec, bool is_inline)
 {
     const bool whole = is_inline || (rec->flags & LA_RENDEZVOUS) == 0;
-    uint8_t *uhdr = is_inline ? (uint8_t *)rec + LA_INLINE_HEADER : uhdr_of(rec);
-    uint8_t *data = uhdr + (rec->uhdr_len + 7u) / 8 * 8;
-    lapi_return_info_t info = {.msg_len = is_inline ? rec->size : len_of(rec),
-                               .udata_one_pkt_ptr = whole && rec->size > 0 ? data : NULL,
+    uint8_t *uhdr = is_inline ? (uint8_t *)rec + LA_INLINE_HEADER_SIZE : uhdr_of(rec);
+    uint8_t *data = uhdr + la_padded_len(rec->uhdr_len);
+    lapi_return_info_t info = {.msg_len = is_inline ? rec->payload_len : total_len_of(rec),
+                               .udata_one_pkt_ptr = whole && rec->payload_len > 0 ? data : NULL,
                                .src = rec->rank};
     hdr_hndlr_t *header = la_hdr_handlers_find(rec);
     compl_hndlr_t *handler = NULL;
@@ -182,7 +186,7 @@ static inline __attribute__((always_inline)) void receive_am(struct la_record *r
     }
     buf = header(&hndl, rec->uhdr_len > 0 ? uhdr : NULL, &uhdr_len, &info.msg_len, &handler,
                  &user_info);
-    if (whole && buf != NULL && rec->size > 0 && info.ctl_flags != LAPI_BURY_MSG)
+    if (whole && buf != NULL && rec->payload_len > 0 && info.ctl_flags != LAPI_BURY_MSG)
         store_data(rec, buf, data);
     if (whole && !is_inline)
         send_fin_if_wanted(rec);
@@ -197,14 +201,14 @@ static inline __attribute__((always_inline)) void receive_am(struct la_record *r
 
 static void receive_put(struct la_record *rec)
 {
-    void *to = (void *)(uintptr_t)rec->at;
+    void *to = (void *)(uintptr_t)rec->tgt_addr;
 
     if ((rec->flags & LA_RENDEZVOUS) != 0) {
         la_transfer_start(alloc_transfer(rec, to));
         return;
     }
-    if (rec->size > 0)
-        memcpy(to, data_of(rec), rec->size);
+    if (rec->payload_len > 0)
+        memcpy(to, data_of(rec), rec->payload_len);
     complete_message(rec);
 }
 
@@ -213,47 +217,47 @@ static void receive_get(struct la_record *rec)
 {
     struct lc_op *op;
 
-    if (rec->len > LA_SMALL_GET) {
-        la_transfer_start(alloc_transfer(rec, (void *)(uintptr_t)rec->at));
+    if (rec->total_len > LA_SHORT_GET_SIZE) {
+        la_transfer_start(alloc_transfer(rec, (void *)(uintptr_t)rec->tgt_addr));
         return;
     }
-    if (rec->len == 0) {
-        la_send_reply(rec, LA_FIN_END, 0);
+    if (rec->total_len == 0) {
+        la_send_reply(rec, LA_WANTS_FIN, 0);
     } else {
         op = la_op_alloc(0, rec->rank, NULL, NULL);
-        memcpy(lc_op_bounce(op), (void *)(uintptr_t)rec->at, rec->len);
-        lc_op_put(op, rec->id, lc_op_bounce_stadd(op),
-                  la_reply_stadd(rec->id, rec->req, LA_GET_DATA), rec->len,
-                  UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE);
+        memcpy(lc_op_bounce(op), (void *)(uintptr_t)rec->tgt_addr, rec->total_len);
+        lc_op_put(op, rec->vcq_id, lc_op_bounce_stadd(op),
+                  la_reply_stadd(rec->vcq_id, rec->req_index, LA_REPLY_OFFSET(get_data)),
+                  rec->total_len, UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE);
     }
     complete_message(rec);
 }
 
 static void receive_putv(struct la_record *rec)
 {
-    uint64_t list = rec->value;
+    uint64_t list = rec->list_size;
 
     if ((rec->flags & LA_RENDEZVOUS) != 0) {
         la_transfer_start(alloc_transfer(rec, NULL));
         return;
     }
-    la_vec_scatter(data_of(rec), list, data_of(rec) + list, rec->size - list);
+    la_vec_scatter(data_of(rec), list, data_of(rec) + list, rec->payload_len - list);
     send_fin_if_wanted(rec);
     complete_message(rec);
 }
 
 static void receive_getv(struct la_record *rec)
 {
-    la_transfer_start_list(alloc_transfer(rec, NULL), data_of(rec));
+    la_transfer_start_getv(alloc_transfer(rec, NULL), data_of(rec));
 }
 
 #define MODIFY(type)                                                                               \
     static uint64_t modify_##type(const struct la_record *rec)                                     \
     {                                                                                              \
-        type *var = (type *)(uintptr_t)rec->at, value = (type)rec->value;                          \
-        type expected = (type)rec->len;                                                            \
+        type *var = (type *)(uintptr_t)rec->tgt_addr, value = (type)rec->operand;                  \
+        type expected = (type)rec->compare;                                                        \
                                                                                                    \
-        switch (rec->op) {                                                                         \
+        switch (rec->rmw_op) {                                                                     \
         case FETCH_AND_ADD:                                                                        \
             return __atomic_fetch_add(var, value, __ATOMIC_SEQ_CST);                               \
         case FETCH_AND_OR:                                                                         \
@@ -273,7 +277,7 @@ static void receive_rmw(struct la_record *rec)
 {
     uint64_t old = rec->kind == LA_RMW ? modify_uint32_t(rec) : modify_uint64_t(rec);
 
-    la_send_reply(rec, LA_FIN_END, old);
+    la_send_reply(rec, LA_WANTS_FIN, old);
 }
 
 void la_receive_record(struct la_record *rec)
@@ -281,7 +285,7 @@ void la_receive_record(struct la_record *rec)
     if (!la_record_is_valid(rec))
         la_log("dropped an invalid record of kind %u with flags %#x, %u bytes of user header and "
                "%u bytes of data, from task %u: does another program of the job use this memory?",
-               rec->kind, rec->flags, rec->uhdr_len, rec->size, rec->rank);
+               rec->kind, rec->flags, rec->uhdr_len, rec->payload_len, rec->rank);
     else if (rec->kind == LA_AM)
         receive_am(rec, false);
     else if (rec->kind == LA_PUT)

@@ -8,7 +8,7 @@
 #pragma GCC visibility push(hidden)
 
 bool la_record_is_valid(const struct la_record *rec);
-/* If it claims to be inline: does it fit? */
+/* For a record with LA_INLINE: true if user header and data fit into its cache line. */
 bool la_record_fits_inline(const struct la_record *rec);
 void la_receive_record(struct la_record *rec);
 /* Executes an inline record (an active message or a put) whose only flag is LA_INLINE. */

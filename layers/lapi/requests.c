@@ -16,11 +16,11 @@
 void la_requests_setup(void)
 {
     la.requests.num_free = 0;
-    la.requests.assists = NULL;
+    la.requests.assist_list = NULL;
     la.requests.local_completions = 0;
-    for (uint32_t i = 0; i < LA_REQS; i++) {
+    for (uint32_t i = 0; i < LA_NUM_REQS; i++) {
         la.requests.reqs[i] = (struct la_req){.index = (uint16_t)i};
-        la.requests.free_reqs[la.requests.num_free++] = (uint16_t)(LA_REQS - 1 - i);
+        la.requests.free_reqs[la.requests.num_free++] = (uint16_t)(LA_NUM_REQS - 1 - i);
     }
 }
 
@@ -28,7 +28,7 @@ const char *la_requests_describe(char text[LC_TEXT_SIZE])
 {
     uint32_t n = 0, rank = 0;
 
-    for (uint32_t i = 0; i < LA_REQS; i++)
+    for (uint32_t i = 0; i < LA_NUM_REQS; i++)
         if (la.requests.reqs[i].used && !la.requests.reqs[i].cancelled && n++ == 0)
             rank = la.requests.reqs[i].rank;
     if (n == 0)
@@ -43,22 +43,22 @@ const char *la_requests_describe(char text[LC_TEXT_SIZE])
 
 void la_req_list_assist(struct la_req *r)
 {
-    if (r->assisting)
+    if (r->in_assist_list)
         return;
-    r->assisting = true;
-    r->next_assist = la.requests.assists;
-    la.requests.assists = r;
+    r->in_assist_list = true;
+    r->next_assist = la.requests.assist_list;
+    la.requests.assist_list = r;
 }
 
 void la_req_unlist_assist(struct la_req *r)
 {
-    struct la_req **at = &la.requests.assists;
+    struct la_req **at = &la.requests.assist_list;
 
-    while (r->assisting && *at != r)
+    while (r->in_assist_list && *at != r)
         at = &(*at)->next_assist;
-    if (r->assisting)
+    if (r->in_assist_list)
         *at = r->next_assist;
-    r->assisting = false;
+    r->in_assist_list = false;
 }
 
 struct la_req *la_req_alloc(const struct la_req *template)
@@ -69,16 +69,16 @@ struct la_req *la_req_alloc(const struct la_req *template)
     *r = *template;
     r->index = index;
     r->used = true;
-    r->serial = ++la.requests.serial;
+    r->serial = ++la.requests.last_serial;
     return r;
 }
 
 void la_req_free(struct la_req *r)
 {
     la_req_unlist_assist(r);
-    if (r->reg != NULL)
-        la_rcache_put(r->reg);
-    r->reg = NULL;
+    if (r->region != NULL)
+        la_rcache_put(r->region);
+    r->region = NULL;
     free(r->copy);
     r->copy = NULL;
     r->used = false;
@@ -93,9 +93,9 @@ static void run_handler(const struct la_req *r)
 
     la.dispatching = true;
     if (r->shdlr != NULL)
-        r->shdlr(&hndl, r->info, &info);
+        r->shdlr(&hndl, r->handler_arg, &info);
     else
-        r->chndlr(&hndl, r->info);
+        r->chndlr(&hndl, r->handler_arg);
     la.dispatching = was;
 }
 
@@ -113,10 +113,10 @@ void la_req_complete_locally(const struct la_req *r)
  * Replies of targets: notices on the reply area of a request.
  */
 
-static void store_result(struct la_req *r, uint32_t offset, uint64_t word)
+static void store_result(struct la_req *r, uint32_t end, uint64_t word)
 {
-    if (r->kind == LA_GET && offset > LA_GET_DATA)
-        memcpy(r->result, la.control.replies[r->index] + LA_GET_DATA, offset - LA_GET_DATA);
+    if (r->kind == LA_GET && end > LA_REPLY_OFFSET(get_data))
+        memcpy(r->result, la_req_reply_area(r)->get_data, end - LA_REPLY_OFFSET(get_data));
     else if (r->kind == LA_RMW && r->result != NULL)
         *(int *)r->result = (int)word;
     else if (r->kind == LA_RMW64 && r->result != NULL)
@@ -124,52 +124,53 @@ static void store_result(struct la_req *r, uint32_t offset, uint64_t word)
 }
 
 /* True if the reply says that the target did not execute the message. */
-static bool is_failure(const struct la_req *r, uint32_t offset, uint64_t word)
+static bool is_failure(const struct la_req *r, uint32_t end, uint64_t word)
 {
-    return offset <= LA_CMPL_END && r->kind != LA_RMW && r->kind != LA_RMW64 && word != 0;
+    return end <= LA_REPLY_END(cmpl) && r->kind != LA_RMW && r->kind != LA_RMW64 && word != 0;
 }
 
-static void finish_data(struct la_req *r, uint32_t offset, uint64_t word)
+static void finish_data(struct la_req *r, uint32_t end, uint64_t word)
 {
-    store_result(r, offset, word);
+    store_result(r, end, word);
     if (r->kind ==
         LA_GETV) /* layout of the copy: the list of the target, the data, the list of this task */
-        la_vec_scatter((char *)r->copy + r->len, r->value, (char *)r->copy + r->value,
-                       r->len - r->value);
-    if (r->reg != NULL)
-        la_rcache_put(r->reg);
-    r->reg = NULL;
+        la_vec_scatter((char *)r->copy + r->total_len, r->list_size, (char *)r->copy + r->list_size,
+                       r->total_len - r->list_size);
+    if (r->region != NULL)
+        la_rcache_put(r->region);
+    r->region = NULL;
     la_req_complete_locally(r);
 }
 
-static bool is_expected(const struct la_req *r, uint32_t offset, uint8_t flag)
+static bool is_expected(const struct la_req *r, uint32_t end, uint8_t flag)
 {
     if (!r->used || r->queued || (r->flags & flag) == 0)
         return false; /* a late reply to a request that was abandoned */
-    return offset == LA_FIN_END || offset == LA_CMPL_END ||
-           (offset > LA_GET_DATA && r->kind == LA_GET && offset - LA_GET_DATA == r->len);
+    return end == LA_REPLY_END(fin) || end == LA_REPLY_END(cmpl) ||
+           (end > LA_REPLY_OFFSET(get_data) && r->kind == LA_GET &&
+            end - LA_REPLY_OFFSET(get_data) == r->total_len);
 }
 
-void la_req_handle_reply(uint32_t index, uint32_t offset)
+void la_req_handle_reply(uint32_t index, uint32_t end)
 {
     struct la_req *r = &la.requests.reqs[index];
-    uint8_t flag = offset == LA_CMPL_END ? LA_WANTS_CMPL : LA_WANTS_FIN;
-    uint64_t word;
+    const struct la_reply_area *reply = la_req_reply_area(r);
+    uint8_t flag = end == LA_REPLY_END(cmpl) ? LA_WANTS_CMPL : LA_WANTS_FIN;
+    uint64_t word = flag == LA_WANTS_CMPL ? reply->cmpl : reply->fin;
 
-    if (offset == LA_ASSIST_REQUEST_END && (r->flags & LA_ASSIST) != 0) {
+    if (end == LA_REPLY_END(assist_request) && (r->flags & LA_ASSIST) != 0) {
         if (r->used && !r->queued)
             la_req_list_assist(r);
         return;
     }
-    if (!is_expected(r, offset, flag))
+    if (!is_expected(r, end, flag))
         return;
-    memcpy(&word, la.control.replies[index] + (flag == LA_WANTS_CMPL ? 8 : 0), 8);
     r->flags &= (uint8_t)~flag;
-    if (is_failure(r, offset, word)) {
+    if (is_failure(r, end, word)) {
         r->flags &= (uint8_t) ~(LA_WANTS_FIN | LA_WANTS_CMPL);
         la_report_failure((int)word, r->rank);
     } else if (flag == LA_WANTS_FIN) {
-        finish_data(r, offset, word);
+        finish_data(r, end, word);
     } else if (r->cmpl_cntr != NULL) {
         la_cntr_increment(r->cmpl_cntr);
     }
@@ -177,20 +178,24 @@ void la_req_handle_reply(uint32_t index, uint32_t offset)
         la_req_free(r);
 }
 
-void la_req_peer_lost(uint32_t rank, bool gone)
+void la_req_cancel_queued(uint32_t rank)
+{
+    for (uint32_t i = 0; i < LA_NUM_REQS; i++)
+        if (la.requests.reqs[i].queued && la.requests.reqs[i].rank == rank)
+            la.requests.reqs[i].cancelled = true;
+}
+
+void la_req_peer_gone(uint32_t rank)
 {
     struct la_peer *peer = la_peer_find(rank);
 
-    for (uint32_t i = 0; i < LA_REQS; i++) {
+    la_req_cancel_queued(rank);
+    for (uint32_t i = 0; i < LA_NUM_REQS; i++) {
         struct la_req *r = &la.requests.reqs[i];
 
-        if (!r->used || r->rank != rank)
-            continue;
-        if (r->queued)
-            r->cancelled = true;
-        else if (gone)
+        if (r->used && !r->queued && r->rank == rank)
             la_req_free(r);
     }
-    if (peer != NULL && gone)
+    if (peer != NULL)
         peer->gone = true;
 }

@@ -8,14 +8,19 @@
 #pragma GCC visibility push(hidden)
 
 void la_requests_setup(void);
-/* Copies the template into a free request, which the caller has made sure of. */
+/* Copies the template into a free request; requires la.requests.num_free > 0. */
 struct la_req *la_req_alloc(const struct la_req *template);
 void la_req_free(struct la_req *r);
-/* The request may have completed, and been reused, meanwhile. */
+/* False: the request has completed meanwhile, and may be reused. serial: r->serial of before. */
 static inline bool la_req_is_same(const struct la_req *r, uint64_t serial)
 {
     return r->used && r->serial == serial;
 }
+static inline struct la_reply_area *la_req_reply_area(const struct la_req *r)
+{
+    return &la.control.replies[r->index];
+}
+/* The list of requests with chunks that this task may put. */
 void la_req_list_assist(struct la_req *r);
 void la_req_unlist_assist(struct la_req *r);
 static inline void la_count_local_completion(void)
@@ -27,8 +32,10 @@ void la_req_complete_locally(const struct la_req *r);
 /* "2 messages of this task are in flight, one of them to task 3" */
 const char *la_requests_describe(char text[LC_TEXT_SIZE]);
 
-void la_req_handle_reply(uint32_t index, uint32_t offset);
-void la_req_peer_lost(uint32_t rank, bool gone); /* ends requests to the task */
+/* end: of the words of the reply area that the target has written, see LA_REPLY_END(). */
+void la_req_handle_reply(uint32_t index, uint32_t end);
+void la_req_cancel_queued(uint32_t rank);
+void la_req_peer_gone(uint32_t rank); /* abandons all requests to the task */
 
 #pragma GCC visibility pop
 

@@ -33,7 +33,7 @@ static bool is_in_handler(void)
     return la.dispatching || la_cmpl_thread_is_self();
 }
 
-static void log_full(const struct lc_stall_timer *stall, uint32_t rank)
+static void log_no_free_request(const struct lc_stall_timer *stall, uint32_t rank)
 {
     char text[LC_TEXT_SIZE];
 
@@ -48,13 +48,13 @@ static struct la_req *alloc_request(const struct la_req *template)
     uint32_t idle = 0;
     struct la_req *r;
 
-    while (la.requests.num_free <= (is_in_handler() ? 0 : LA_RESERVED_REQS)) {
+    while (la.requests.num_free <= (is_in_handler() ? 0 : LA_REQS_FOR_HANDLERS)) {
         if (lc_stall_should_log(&stall, idle))
-            log_full(&stall, template->rank);
+            log_no_free_request(&stall, template->rank);
         if (!la_may_wait()) {
             la_net_poll();
             la_send_queued();
-            la_assist_put_piece(); /* the target may wait for this piece */
+            la_assist_put_chunk(); /* the target may wait for this chunk */
         } else {
             la.upcalls->progress(&idle);
         }
@@ -73,17 +73,18 @@ static void push_peer(struct la_peer *peer, struct la_peer_list *list)
 static void append_request(struct la_peer *peer, struct la_req *r)
 {
     r->queued = true;
-    STAILQ_INSERT_TAIL(&peer->queue[r->by_handler ? 0 : 1], r, next);
+    STAILQ_INSERT_TAIL(r->by_handler ? &peer->handler_queue : &peer->program_queue, r, next);
     if (!peer->queued)
         push_peer(peer, &la.send.waiting);
 }
 
 /* Number of payload bytes that travel in the record itself. */
-static size_t data_in_record(const struct la_req *r)
+static size_t payload_len_of(const struct la_req *r)
 {
     if (r->kind == LA_GETV)
-        return (r->flags & LA_RENDEZVOUS) != 0 ? 0 : r->value;
-    return r->kind == LA_GET || (r->flags & LA_RENDEZVOUS) != 0 || r->data == NULL ? 0 : r->len;
+        return (r->flags & LA_RENDEZVOUS) != 0 ? 0 : r->list_size;
+    return r->kind == LA_GET || (r->flags & LA_RENDEZVOUS) != 0 || r->data == NULL ? 0
+                                                                                   : r->total_len;
 }
 
 /*
@@ -94,50 +95,52 @@ static size_t data_in_record(const struct la_req *r)
 static size_t header_size(const struct la_req *r, size_t data)
 {
     if ((r->flags & LA_LONG_HEADER_FLAGS) != 0)
-        return LA_LONG_HEADER;
-    return (r->uhdr_len + 7u) / 8 * 8 + data <= LA_INLINE_DATA ? LA_INLINE_HEADER : LA_LINE;
+        return LA_LONG_HEADER_SIZE;
+    return la_padded_len(r->uhdr_len) + data <= LA_INLINE_PAYLOAD ? LA_INLINE_HEADER_SIZE
+                                                                  : LA_CACHE_LINE;
 }
 
 static size_t build_record(const struct la_req *r, void *slot, uint64_t number)
 {
     struct la_record *rec = slot;
-    size_t data = data_in_record(r), head = header_size(r, data);
+    size_t data = payload_len_of(r), head = header_size(r, data);
     uint8_t *at = (uint8_t *)slot + head;
 
     rec->kind = r->kind;
     rec->flags = r->flags;
     rec->uhdr_len = r->uhdr_len;
     rec->rank = la.job.rank;
-    rec->at = r->at;
+    rec->tgt_addr = r->tgt_addr;
     rec->tgt_cntr = r->tgt_cntr;
-    rec->size = (uint32_t)data;
-    rec->req = r->index;
-    rec->op = r->op;
+    rec->payload_len = (uint32_t)data;
+    rec->req_index = r->index;
+    rec->rmw_op = r->rmw_op;
     if ((r->flags & LA_LONG_HEADER_FLAGS) != 0) {
-        rec->id = la_port()->id;
-        rec->len = r->len;
-        rec->stadd = r->stadd;
-        rec->value = r->value;
+        rec->vcq_id = la_port()->id;
+        rec->total_len = r->total_len;
+        rec->org_stadd = r->stadd;
+        rec->operand = r->operand;
     }
-    rec->number = 0;
-    if (head == LA_INLINE_HEADER) {
+    rec->seq = 0;
+    if (head == LA_INLINE_HEADER_SIZE) {
         rec->flags |= LA_INLINE;
-        rec->number = number;
+        rec->seq = number;
     }
     if (r->uhdr_len > 0)
         memcpy(at, r->uhdr, r->uhdr_len);
-    at += (r->uhdr_len + 7u) / 8 * 8;
+    at += la_padded_len(r->uhdr_len);
     if (data > 0)
         memcpy(at, r->data, data);
-    return head == LA_INLINE_HEADER ? LA_LINE : (size_t)(at - (uint8_t *)slot) + data;
+    return head == LA_INLINE_HEADER_SIZE ? LA_CACHE_LINE : (size_t)(at - (uint8_t *)slot) + data;
 }
 
-static bool has_queued_before(const struct la_peer *peer)
+static bool has_earlier_queued(const struct la_peer *peer)
 {
-    return !STAILQ_EMPTY(&peer->queue[0]) || (!STAILQ_EMPTY(&peer->queue[1]) && !is_in_handler());
+    return !STAILQ_EMPTY(&peer->handler_queue) ||
+           (!STAILQ_EMPTY(&peer->program_queue) && !is_in_handler());
 }
 
-/* Copies a header or data that mostly have one or two words. */
+/* Copies a header or data; most have one word. */
 static void copy_short(uint8_t *to, const void *from, size_t size)
 {
     if (__builtin_expect(size == 8, 1))
@@ -146,29 +149,29 @@ static void copy_short(uint8_t *to, const void *from, size_t size)
         memcpy(to, from, size);
 }
 
-bool la_send_inline(enum la_kind kind, uint32_t rank, uint64_t at, const void *uhdr,
+bool la_send_inline(enum la_kind kind, uint32_t rank, uint64_t tgt_addr, const void *uhdr,
                     uint32_t uhdr_len, const void *data, uint64_t len, uint64_t tgt_cntr)
 {
     struct la_peer *peer = la_peer_find(rank);
-    const uint32_t head = (uhdr_len + 7) / 8 * 8;
+    const uint32_t head = la_padded_len(uhdr_len);
     struct la_record *rec;
 
-    if (peer == NULL || head > LA_INLINE_DATA || len > LA_INLINE_DATA - head || peer->gone ||
-        peer->purged || !la_has_own_lane(peer) || peer->sent >= peer->freed + LA_LANE_SLOTS ||
-        has_queued_before(peer) || (rec = la_inline_alloc()) == NULL)
+    if (peer == NULL || head > LA_INLINE_PAYLOAD || len > LA_INLINE_PAYLOAD - head || peer->gone ||
+        peer->purged || !la_has_private_lane(peer) || peer->sent >= peer->freed + LA_LANE_SLOTS ||
+        has_earlier_queued(peer) || (rec = la_inline_alloc()) == NULL)
         return false;
     rec->kind = (uint8_t)kind;
     rec->flags = LA_INLINE;
     rec->uhdr_len = (uint16_t)uhdr_len;
     rec->rank = la.job.rank;
-    rec->at = at;
+    rec->tgt_addr = tgt_addr;
     rec->tgt_cntr = tgt_cntr;
-    rec->size = (uint32_t)len;
-    rec->req = rec->op = 0;
-    rec->number = peer->sent + 1;
-    copy_short((uint8_t *)rec + LA_INLINE_HEADER, uhdr, uhdr_len);
-    copy_short((uint8_t *)rec + LA_INLINE_HEADER + head, data, len);
-    la_inline_put(peer->id, peer->slots + peer->sent++ % LA_LANE_SLOTS * LA_SLOT);
+    rec->payload_len = (uint32_t)len;
+    rec->req_index = rec->rmw_op = 0;
+    rec->seq = peer->sent + 1;
+    copy_short((uint8_t *)rec + LA_INLINE_HEADER_SIZE, uhdr, uhdr_len);
+    copy_short((uint8_t *)rec + LA_INLINE_HEADER_SIZE + head, data, len);
+    la_inline_put(peer->id, peer->lane_stadd + peer->sent++ % LA_LANE_SLOTS * LA_SLOT_SIZE);
     if (peer->sent > peer->freed + LA_LANE_SLOTS / 2)
         la_slots_read_freed(peer);
     la_count_local_completion();
@@ -177,24 +180,24 @@ bool la_send_inline(enum la_kind kind, uint32_t rank, uint64_t at, const void *u
 
 static bool post_record(struct la_peer *peer, const struct la_req *r)
 {
-    struct lc_op *op = la_op_alloc(LA_RESERVED_OPS, peer->rank, NULL, NULL);
-    uint32_t slot = op == NULL ? LA_SLOTS : la_slots_alloc(peer);
+    struct lc_op *op = la_op_alloc(LA_OPS_NOT_FOR_RECORDS, peer->rank, NULL, NULL);
+    uint32_t slot = op == NULL ? LA_NUM_SLOTS : la_slots_alloc(peer);
     size_t size;
 
-    if (slot == LA_SLOTS) {
+    if (slot == LA_NUM_SLOTS) {
         if (op != NULL)
             lc_op_free(op);
         return false;
     }
-    size = build_record(r, lc_op_bounce(op), la_has_own_lane(peer) ? peer->sent : 0);
+    size = build_record(r, lc_op_bounce(op), la_has_private_lane(peer) ? peer->sent : 0);
     lc_op_put(op, peer->id, lc_op_bounce_stadd(op), la_slot_stadd(peer->id, slot), size,
               UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_STRONG_ORDER);
-    if (peer->sent > peer->freed + la_slots_of(peer) / 2)
+    if (peer->sent > peer->freed + la_lane_size(peer) / 2)
         la_slots_read_freed(peer);
     return true;
 }
 
-static bool wants_answer(const struct la_req *r)
+static bool wants_reply(const struct la_req *r)
 {
     return (r->flags & (LA_WANTS_FIN | LA_WANTS_CMPL)) != 0;
 }
@@ -216,7 +219,7 @@ static void finish_posting(struct la_req *r)
 {
     const struct la_req was = *r;
 
-    if (!wants_answer(r) || r->cancelled)
+    if (!wants_reply(r) || r->cancelled)
         la_req_free(r);
     if ((was.flags & LA_WANTS_FIN) == 0 && !was.cancelled)
         la_req_complete_locally(&was);
@@ -225,7 +228,7 @@ static void finish_posting(struct la_req *r)
 /* Copies the buffers for a sender that cannot wait until its memory may be reused. */
 static bool copy_buffers(struct la_req *r)
 {
-    size_t data = data_in_record(r);
+    size_t data = payload_len_of(r);
 
     if (r->copy != NULL)
         return true; /* vectors are always copied */
@@ -250,62 +253,59 @@ static int abandon_request(struct la_req *r, int rc)
 
 static int send_or_append(struct la_peer *peer, struct la_req *r)
 {
-    if (!has_queued_before(peer) && post_queued(peer, r)) {
+    if (!has_earlier_queued(peer) && post_queued(peer, r)) {
         finish_posting(r);
         return LAPI_SUCCESS;
     }
-    if ((r->by_handler || r->light) && !copy_buffers(r))
+    if ((r->by_handler || r->lightweight) && !copy_buffers(r))
         return abandon_request(r, LAPI_ERR_MEMORY_EXHAUSTED);
     append_request(peer, r);
     return LAPI_SUCCESS;
 }
 
 /* Registers the memory again if its mapping has changed. */
-static bool check_memory(struct la_req *r)
+static bool refresh_registration(struct la_req *r)
 {
-    if (la_rcache_is_current(r->reg))
+    if (la_rcache_is_current(r->region))
         return true;
-    la_rcache_put(r->reg);
-    r->reg = la_rcache_get(r->data, r->len, false, &r->stadd);
-    return r->reg != NULL;
+    la_rcache_put(r->region);
+    r->region = la_rcache_get(r->data, r->total_len, false, &r->stadd);
+    return r->region != NULL;
 }
 
-/* True if the origin may put pieces of the message; a message of one piece needs no help. */
+/* True if the origin may put chunks of the message; a message of one chunk needs no help. */
 static bool may_assist(const struct la_req *r, const struct la_peer *peer)
 {
-    return peer->same_node && r->kind <= LA_PUT && r->copy == NULL && la_pieces(r->len) > 1 &&
-           la_rcache_is_shared(r->reg);
+    return peer->same_node && r->kind <= LA_PUT && r->copy == NULL &&
+           la_num_chunks(r->total_len) > 1 && la_rcache_is_file_backed(r->region);
 }
 
-static bool prepare_data(struct la_req *r, const struct la_peer *peer)
+static bool prepare_rendezvous(struct la_req *r, const struct la_peer *peer)
 {
-    const uint64_t closed = LA_CLOSED;
-
     if ((r->flags & LA_RENDEZVOUS) == 0 || r->kind == LA_GETV)
         return true;
     if (!may_assist(r, peer))
-        return check_memory(r);
+        return refresh_registration(r);
     r->flags |= LA_ASSIST;
-    memcpy(la.control.replies[r->index] + LA_CLAIM, &closed, sizeof(closed));
+    la_req_reply_area(r)->claim_word = LA_CLAIMS_CLOSED;
     return true;
 }
 
-/* Initialises the claim word, so that both sides can claim pieces. If the memory cannot be
+/* Initialises the claim word, so that both sides can claim chunks. If the memory cannot be
  * registered, stadd is 0, and the fetch of the target fails with an error. */
-static void publish_claim_word(struct la_req *r)
+static void open_claims(struct la_req *r)
 {
-    const utofu_stadd_t before = r->stadd;
-    utofu_stadd_t stadd = check_memory(r) ? r->stadd : 0;
+    const utofu_stadd_t before = r->stadd, stadd = refresh_registration(r) ? r->stadd : 0;
 
-    memcpy(la.control.replies[r->index] + LA_NEW_STADD, &stadd, sizeof(stadd));
-    la_set_word_sync(la_reply_stadd(la_port()->id, r->index, LA_CLAIM),
+    la_req_reply_area(r)->new_stadd = stadd;
+    la_set_word_sync(la_reply_stadd(la_port()->id, r->index, LA_REPLY_OFFSET(claim_word)),
                      stadd == before ? 0 : LA_STADD_CHANGED);
 }
 
 static int release_buffers(const struct la_req *template, int rc)
 {
-    if (template->reg != NULL)
-        la_rcache_put(template->reg);
+    if (template->region != NULL)
+        la_rcache_put(template->region);
     free(template->copy);
     return rc;
 }
@@ -315,25 +315,25 @@ int la_send(const struct la_req *template)
     int rc = LAPI_SUCCESS;
     struct la_peer *peer = la_peer_connect(template->rank, &rc);
     struct la_req *r;
-    uint64_t number;
+    uint64_t serial;
 
     if (peer == NULL)
         return release_buffers(template, rc);
     if (peer->gone || peer->purged)
         return release_buffers(template, LAPI_ERR_TGT_PURGED);
-    if (!wants_answer(template) && !has_queued_before(peer) && post_record(peer, template)) {
+    if (!wants_reply(template) && !has_earlier_queued(peer) && post_record(peer, template)) {
         la_req_complete_locally(template);
         return LAPI_SUCCESS;
     }
     r = alloc_request(template);
     if (peer->gone || peer->purged)
         return abandon_request(r, LAPI_ERR_TGT_PURGED);
-    if (!prepare_data(r, peer))
+    if (!prepare_rendezvous(r, peer))
         return abandon_request(r, LAPI_ERR_MEMORY_EXHAUSTED);
-    number = r->serial;
+    serial = r->serial;
     rc = send_or_append(peer, r);
-    if (rc == LAPI_SUCCESS && la_req_is_same(r, number) && (r->flags & LA_ASSIST) != 0)
-        publish_claim_word(r);
+    if (rc == LAPI_SUCCESS && la_req_is_same(r, serial) && (r->flags & LA_ASSIST) != 0)
+        open_claims(r);
     return rc;
 }
 
@@ -341,10 +341,10 @@ int la_send(const struct la_req *template)
  * ends. */
 int la_send_data(struct la_req *r)
 {
-    if (r->len > LA_PAYLOAD - (r->uhdr_len + 7u) / 8 * 8) {
+    if (r->total_len > LA_LONG_HEADER_PAYLOAD - la_padded_len(r->uhdr_len)) {
         r->flags |= LA_RENDEZVOUS | LA_WANTS_FIN;
-        r->reg = la_rcache_get_unchecked(r->data, r->len, false, &r->stadd);
-        if (r->reg == NULL) {
+        r->region = la_rcache_get_unchecked(r->data, r->total_len, false, &r->stadd);
+        if (r->region == NULL) {
             free(r->copy);
             return LAPI_ERR_MEMORY_EXHAUSTED;
         }
@@ -392,10 +392,11 @@ bool la_send_queued(void)
     while (!SLIST_EMPTY(&la.send.waiting)) {
         struct la_peer *peer = pop_peer(&la.send.waiting);
 
-        any |= send_queue(peer, &peer->queue[0]);
-        if (STAILQ_EMPTY(&peer->queue[0]))
-            any |= send_queue(peer, &peer->queue[1]);
-        if ((!STAILQ_EMPTY(&peer->queue[0]) || !STAILQ_EMPTY(&peer->queue[1])) && !peer->queued)
+        any |= send_queue(peer, &peer->handler_queue);
+        if (STAILQ_EMPTY(&peer->handler_queue))
+            any |= send_queue(peer, &peer->program_queue);
+        if ((!STAILQ_EMPTY(&peer->handler_queue) || !STAILQ_EMPTY(&peer->program_queue)) &&
+            !peer->queued)
             push_peer(peer, &still);
     }
     while (!SLIST_EMPTY(&still))

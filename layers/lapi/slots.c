@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Slots of a target. The first origins that contact a target have a lane of slots of their own. All
+ * Slots of a target. The first origins that contact a target each have a private lane of slots. All
  * other origins share one lane, and take a ticket for each slot with an atomic add. The target
  * counts freed slots; the origin reads the count before it runs out of slots.
  */
@@ -39,7 +39,7 @@ static bool fetch_ticket(struct la_peer *peer)
     if (!peer->has_ticket)
         peer->has_ticket =
             la_fetch_add_sync(peer->rank, peer->id,
-                              la_control_stadd(peer->id, offsetof(struct la_control, tail)),
+                              la_control_stadd(peer->id, offsetof(struct la_control, next_ticket)),
                               &peer->ticket, "a slot for a message to it") == UTOFU_SUCCESS;
     return peer->has_ticket;
 }
@@ -48,16 +48,16 @@ uint32_t la_slots_alloc(struct la_peer *peer)
 {
     uint64_t next = peer->sent;
 
-    if (!la_has_own_lane(peer)) {
+    if (!la_has_private_lane(peer)) {
         if (!fetch_ticket(peer))
-            return LA_SLOTS;
+            return LA_NUM_SLOTS;
         next = peer->ticket;
     }
-    if (next >= peer->freed + la_slots_of(peer)) {
+    if (next >= peer->freed + la_lane_size(peer)) {
         la_slots_read_freed(peer);
-        return LA_SLOTS;
+        return LA_NUM_SLOTS;
     }
     peer->sent = next + 1;
     peer->has_ticket = false;
-    return peer->lane * LA_LANE_SLOTS + (uint32_t)(next % la_slots_of(peer));
+    return peer->lane * LA_LANE_SLOTS + (uint32_t)(next % la_lane_size(peer));
 }

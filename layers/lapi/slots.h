@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Free slots of the targets. */
+/* The slots of targets: how many are free, and which one the next record goes to. */
 #ifndef LA_SLOTS_H
 #define LA_SLOTS_H
 
@@ -7,16 +7,17 @@
 
 #pragma GCC visibility push(hidden)
 
-static inline bool la_has_own_lane(const struct la_peer *peer)
+static inline bool la_has_private_lane(const struct la_peer *peer)
 {
-    return peer->lane < LA_LANES;
+    return peer->lane < LA_PRIVATE_LANES;
 }
-static inline uint32_t la_slots_of(const struct la_peer *peer)
+/* Number of slots of the lane that this task uses at the peer. */
+static inline uint32_t la_lane_size(const struct la_peer *peer)
 {
-    return la_has_own_lane(peer) ? LA_LANE_SLOTS : LA_SHARED_SLOTS;
+    return la_has_private_lane(peer) ? LA_LANE_SLOTS : LA_SHARED_SLOTS;
 }
-void la_slots_read_freed(struct la_peer *peer); /* reads how many slots are free again */
-/* The slot of the next record, or LA_SLOTS if no slot is free. */
+void la_slots_read_freed(struct la_peer *peer); /* starts a get into peer->freed */
+/* The index of the slot for the next record, or LA_NUM_SLOTS if none is free. */
 uint32_t la_slots_alloc(struct la_peer *peer);
 
 #pragma GCC visibility pop

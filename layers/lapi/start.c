@@ -31,7 +31,7 @@ static void close_all(void)
 
 static const struct la_upcalls upcalls = {
     .put_arrived = la_progress_put_arrived,
-    .peer_lost = la_watch_peer_lost,
+    .peer_unreachable = la_watch_set_gone,
     .peer_gone = la_progress_peer_gone,
     .progress = la_progress_or_wait,
 };
@@ -70,7 +70,7 @@ static bool exchange_ids(void)
 static bool join_job(void)
 {
     lc_job_init(&la.job, "lapi", "task");
-    la.leaving = la.dispatching = false;
+    la.terminating = la.dispatching = false;
     la.error_chk = 1;
     if (!open_all())
         return false;
@@ -79,13 +79,13 @@ static bool join_job(void)
         return false;
     }
     la_watch_setup();
-    la.running = true;
-    la.handle = (lapi_handle_t)++la.epoch;
+    la.initialized = true;
+    la.handle = (lapi_handle_t)++la.num_inits;
     la.interrupts = la_interrupt_thread_start();
     if (la.interrupts && la_barrier("LAPI_Init", 0) == LAPI_SUCCESS)
         return true;
-    la.running = false;
-    la.epoch--;
+    la.initialized = false;
+    la.num_inits--;
     if (la.interrupts)
         la_interrupt_thread_stop(); /* with the lock held: the thread only tries to take it */
     la_cmpl_thread_stop();
@@ -113,7 +113,7 @@ int LAPI_Init(lapi_handle_t *hndl, lapi_info_t *info)
     if (rc != LAPI_SUCCESS)
         return rc;
     la_lock();
-    if (la.running) {
+    if (la.initialized) {
         la_unlock();
         return LAPI_ERR_ALL_HNDL_IN_USE;
     }
@@ -155,13 +155,13 @@ static void drain_transfers(void)
  * no task accesses this process any more. */
 static int leave_job(void)
 {
-    int rc = la.watch.lost > 0 ? LAPI_ERR_TIMEOUT : LAPI_SUCCESS;
+    int rc = la.watch.num_gone > 0 ? LAPI_ERR_TIMEOUT : LAPI_SUCCESS;
 
     la_fence("LAPI_Term");
     drain_transfers();
     if (rc == LAPI_SUCCESS)
         rc = la_barrier("LAPI_Term", 0);
-    la.leaving = true;
+    la.terminating = true;
     drain_ops();
     if (rc == LAPI_SUCCESS && la_barrier("LAPI_Term", lc_finalize_timeout_ns()) != LAPI_SUCCESS)
         la_log("LAPI_Term: a task has ended meanwhile");
@@ -173,14 +173,14 @@ int LAPI_Term(lapi_handle_t hndl)
 {
     int rc;
 
-    if (!la_lock_handle(hndl))
+    if (!la_lock_if_valid(hndl))
         return LAPI_ERR_HNDL_INVALID;
     if (!la_may_wait()) {
         la_unlock();
         return LAPI_ERR_IN_HNDLR;
     }
     rc = leave_job();
-    la.running = false;
+    la.initialized = false;
     la_unlock_all();
     if (la.interrupts)
         la_interrupt_thread_stop();

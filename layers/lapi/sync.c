@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Collective functions: barrier, fences, and the exchange of addresses. In round k of the exchange,
- * a task reads from the task 2^k ranks ahead all values that this one has collected.
+ * a task reads from the task 2^k ranks ahead all values that that task has collected.
  */
 #include "sync.h"
 #include "control.h"
@@ -16,28 +16,28 @@
 
 void la_sync_setup(void)
 {
-    la.sync.epoch = 0;
+    la.sync.barrier_epoch = 0;
 }
 
 void la_sync_close(void)
 {
-    if (la.sync.table.at != NULL)
-        lc_memory_close(&la.sync.table);
+    if (la.sync.addresses.at != NULL)
+        lc_memory_close(&la.sync.addresses);
 }
 
-static bool has_lost_task(uint64_t epoch, uint64_t arrived)
+static bool cannot_complete(uint64_t epoch, uint64_t rmt_epoch)
 {
-    return arrived < epoch && la.watch.lost > 0 && !la.leaving;
+    return rmt_epoch < epoch && la.watch.num_gone > 0 && !la.terminating;
 }
 
 static const struct lc_barrier_ops barrier_ops = {.progress = la_progress_or_wait,
-                                                  .must_fail = has_lost_task};
+                                                  .must_fail = cannot_complete};
 
-int la_barrier(const char *function, uint64_t limit_ns)
+int la_barrier(const char *function, uint64_t timeout_ns)
 {
     const struct lc_partner_context partners = la_partner_context();
 
-    return lc_barrier_wait(&partners, &barrier_ops, &la.sync.epoch, function, limit_ns)
+    return lc_barrier_wait(&partners, &barrier_ops, &la.sync.barrier_epoch, function, timeout_ns)
                ? LAPI_SUCCESS
                : LAPI_ERR_TIMEOUT;
 }
@@ -46,69 +46,57 @@ int la_barrier(const char *function, uint64_t limit_ns)
  * Fences
  */
 
-static uint64_t last_serial(void)
+static bool has_incomplete_request(uint64_t last_serial)
 {
-    return la.requests.serial;
-}
-
-static bool any_request(uint64_t before)
-{
-    for (uint32_t i = 0; la.requests.num_free < LA_REQS && i < LA_REQS; i++)
-        if (la.requests.reqs[i].used && la.requests.reqs[i].serial <= before &&
+    for (uint32_t i = 0; la.requests.num_free < LA_NUM_REQS && i < LA_NUM_REQS; i++)
+        if (la.requests.reqs[i].used && la.requests.reqs[i].serial <= last_serial &&
             !la.requests.reqs[i].cancelled &&
             (la.requests.reqs[i].queued || (la.requests.reqs[i].flags & LA_WANTS_FIN) != 0))
             return true;
     return false;
 }
 
-static bool has_arrived(const struct la_peer *peer)
+static bool has_reached_fence(const struct la_peer *peer)
 {
     return peer->gone || (int32_t)((uint32_t)peer->freed - peer->fence) >= 0;
 }
 
-static bool find_unarrived(uint32_t *rank)
-{
-    const struct la_peer *peer;
-    uint32_t at = 0;
-
-    while ((peer = la_peer_next(&at)) != NULL) {
-        if (has_arrived(peer))
-            continue;
-        *rank = peer->rank;
-        return true;
-    }
-    return false;
-}
-
-static bool all_sent_arrived(uint64_t before, bool *posted)
+static struct la_peer *find_peer_before_fence(void)
 {
     struct la_peer *peer;
     uint32_t at = 0;
 
-    if (any_request(before))
+    while ((peer = la_peer_next(&at)) != NULL && has_reached_fence(peer))
+        continue;
+    return peer;
+}
+
+/* Sets the fence of each peer once all requests have been sent. */
+static bool have_all_reached_fence(uint64_t last_serial, bool *fence_set)
+{
+    struct la_peer *peer;
+    uint32_t at = 0;
+
+    if (has_incomplete_request(last_serial))
         return false;
-    while (!*posted && (peer = la_peer_next(&at)) != NULL)
+    while (!*fence_set && (peer = la_peer_next(&at)) != NULL)
         peer->fence = (uint32_t)peer->sent;
-    *posted = true;
-    at = 0;
-    while ((peer = la_peer_next(&at)) != NULL) {
-        if (has_arrived(peer))
-            continue;
+    *fence_set = true;
+    peer = find_peer_before_fence();
+    if (peer != NULL)
         la_slots_read_freed(peer);
-        return false;
-    }
-    return true;
+    return peer == NULL;
 }
 
 static void log_fence_stall(const struct lc_stall_timer *stall, const char *function)
 {
     char text[LC_TEXT_SIZE];
-    uint32_t rank;
+    const struct la_peer *peer = find_peer_before_fence();
 
-    if (find_unarrived(&rank))
+    if (peer != NULL)
         la_log(
             "%s: has waited %llu s for task %u, which has not received all messages sent to it; %s",
-            function, lc_stall_seconds(stall), rank, la_requests_describe(text));
+            function, lc_stall_seconds(stall), peer->rank, la_requests_describe(text));
     else
         la_log("%s: has waited %llu s: %s", function, lc_stall_seconds(stall),
                la_requests_describe(text));
@@ -116,24 +104,24 @@ static void log_fence_stall(const struct lc_stall_timer *stall, const char *func
 
 int la_fence(const char *function)
 {
-    uint64_t serial = last_serial(), failures = la.errors.failures;
+    uint64_t last_serial = la.requests.last_serial, failures = la.errors.num_failures;
     struct lc_stall_timer stall = {0};
-    bool posted = false;
+    bool fence_set = false;
     uint32_t idle = 0;
 
-    while (!all_sent_arrived(serial, &posted)) {
+    while (!have_all_reached_fence(last_serial, &fence_set)) {
         if (lc_stall_should_log(&stall, idle))
             log_fence_stall(&stall, function);
         la_progress_or_wait(&idle);
     }
-    return la.errors.failures == failures ? LAPI_SUCCESS : la.errors.code;
+    return la.errors.num_failures == failures ? LAPI_SUCCESS : la.errors.last_code;
 }
 
 int LAPI_Fence(lapi_handle_t hndl)
 {
     int rc = LAPI_ERR_IN_HNDLR;
 
-    if (!la_lock_handle(hndl))
+    if (!la_lock_if_valid(hndl))
         return LAPI_ERR_HNDL_INVALID;
     if (la_may_wait())
         rc = la_fence("LAPI_Fence");
@@ -145,7 +133,7 @@ int LAPI_Gfence(lapi_handle_t hndl)
 {
     int rc = LAPI_ERR_IN_HNDLR, sync;
 
-    if (!la_lock_handle(hndl))
+    if (!la_lock_if_valid(hndl))
         return LAPI_ERR_HNDL_INVALID;
     if (la_may_wait()) {
         rc = la_fence("LAPI_Gfence");
@@ -168,10 +156,11 @@ static int gather_addresses(utofu_stadd_t stadd)
         uint32_t have = 1u << k, more = la.job.procs - have < have ? la.job.procs - have : have;
         utofu_vcq_id_t id = la.control.words->common.partners[k];
 
-        if (utofu_query_stadd(id, LA_STAG_TABLE, &there) != UTOFU_SUCCESS ||
+        if (utofu_query_stadd(id, LA_STAG_ADDRESSES, &there) != UTOFU_SUCCESS ||
             la_barrier("LAPI_Address_init", 0) != LAPI_SUCCESS ||
-            la_get_sync_to(lc_rank_ahead(la.job.rank, la.job.procs, k), id, stadd + 8ull * have,
-                           there, 8ull * more, "its addresses") != UTOFU_SUCCESS)
+            la_get_sync_registered(lc_rank_ahead(la.job.rank, la.job.procs, k), id,
+                                   stadd + 8ull * have, there, 8ull * more,
+                                   "its addresses") != UTOFU_SUCCESS)
             return LAPI_ERR_TIMEOUT;
     }
     return la_barrier("LAPI_Address_init", 0); /* now no task reads this table any more */
@@ -181,14 +170,14 @@ static int gather_addresses(utofu_stadd_t stadd)
  * that uses the old key loses its connection. */
 static bool open_table(void)
 {
-    if (la.sync.table.at != NULL)
+    if (la.sync.addresses.at != NULL)
         return true;
-    la.sync.table = (struct lc_memory){.job = &la.job,
-                                       .vcq = la_port()->vcq,
-                                       .size = la.job.procs * sizeof(uint64_t),
-                                       .what = "addresses",
-                                       .stag = LA_STAG_TABLE};
-    return lc_memory_open(&la.sync.table);
+    la.sync.addresses = (struct lc_memory){.job = &la.job,
+                                           .vcq = la_port()->vcq,
+                                           .size = la.job.procs * sizeof(uint64_t),
+                                           .what = "addresses",
+                                           .stag = LA_STAG_ADDRESSES};
+    return lc_memory_open(&la.sync.addresses);
 }
 
 static int exchange_addresses(uint64_t mine, uint64_t *result)
@@ -198,9 +187,9 @@ static int exchange_addresses(uint64_t mine, uint64_t *result)
 
     if (!open_table())
         return LAPI_ERR_MEMORY_EXHAUSTED;
-    table = la.sync.table.at;
+    table = la.sync.addresses.at;
     table[0] = mine;
-    rc = gather_addresses(la.sync.table.stadd);
+    rc = gather_addresses(la.sync.addresses.stadd);
     for (uint32_t i = 0; i < la.job.procs && rc == LAPI_SUCCESS; i++)
         result[(la.job.rank + i) % la.job.procs] = table[i];
     return rc;
@@ -211,7 +200,7 @@ int LAPI_Address_init64(lapi_handle_t hndl, lapi_long_t my_addr, lapi_long_t *ad
     _Static_assert(sizeof(lapi_long_t) == 8 && sizeof(void *) == 8, "one exchange for both");
     int rc = LAPI_ERR_IN_HNDLR;
 
-    if (!la_lock_handle(hndl))
+    if (!la_lock_if_valid(hndl))
         return LAPI_ERR_HNDL_INVALID;
     if (add_tab == NULL)
         rc = LAPI_ERR_ADDR_TBL_NULL;

@@ -9,8 +9,8 @@
 
 void la_sync_setup(void);
 void la_sync_close(void);
-/* limit_ns 0: no limit. function: name of the called function, for messages. */
-int la_barrier(const char *function, uint64_t limit_ns);
+/* timeout_ns 0: none. function: name of the called function, for messages. */
+int la_barrier(const char *function, uint64_t timeout_ns);
 int la_fence(const char *function);
 
 #pragma GCC visibility pop

@@ -18,15 +18,15 @@
 #include <string.h>
 
 enum {
-    PIECE = 4 << 20,
-    IN_FLIGHT = 4,    /* pieces of a transfer */
-    RESERVED_OPS = 8, /* ops reserved for replies */
+    FRAGMENT_SIZE = 4 << 20,
+    MAX_FRAGMENTS = 4, /* of a transfer, in flight */
+    RESERVED_OPS = 8,  /* ops reserved for replies */
 };
 
 void la_transfer_setup(void)
 {
-    for (uint32_t i = 0; i < LA_TRANSFERS; i++)
-        la.transfer.slots[i] = (struct la_transfer){0};
+    for (uint32_t i = 0; i < LA_NUM_TRANSFERS; i++)
+        la.transfer.entries[i] = (struct la_transfer){0};
     la.transfer.used = 0;
     LIST_INIT(&la.transfer.pending);
 }
@@ -52,8 +52,8 @@ static struct la_transfer *alloc_spare_transfer(void)
 
 struct la_transfer *la_transfer_alloc(void)
 {
-    for (uint32_t i = 0; i < LA_TRANSFERS; i++) {
-        struct la_transfer *in = &la.transfer.slots[la.transfer.next++ % LA_TRANSFERS];
+    for (uint32_t i = 0; i < LA_NUM_TRANSFERS; i++) {
+        struct la_transfer *in = &la.transfer.entries[la.transfer.next_entry++ % LA_NUM_TRANSFERS];
 
         if (in->used)
             continue;
@@ -66,227 +66,236 @@ struct la_transfer *la_transfer_alloc(void)
 
 void la_transfer_free(struct la_transfer *in)
 {
-    free(in->temp);
+    free(in->temp_buf);
     in->used = false;
     la.transfer.used--;
-    if (in < la.transfer.slots || in >= la.transfer.slots + LA_TRANSFERS)
+    if (in < la.transfer.entries || in >= la.transfer.entries + LA_NUM_TRANSFERS)
         free(in);
 }
 
-void la_send_reply(const struct la_record *rec, uint32_t offset, uint64_t value)
+void la_send_reply(const struct la_record *rec, uint8_t flag, uint64_t value)
 {
     const struct la_peer *peer = la_peer_find(rec->rank);
 
+    const uint32_t offset = flag == LA_WANTS_CMPL ? LA_REPLY_OFFSET(cmpl) : LA_REPLY_OFFSET(fin);
+
     if (peer != NULL && peer->gone)
         return;
-    la_put_word_notify(rec->id, value, la_reply_stadd(rec->id, rec->req, offset - 8));
+    la_put_word_notify(rec->vcq_id, value, la_reply_stadd(rec->vcq_id, rec->req_index, offset));
 }
 
-static void add_active_transfer(struct la_transfer *in)
+static void add_pending_transfer(struct la_transfer *in)
 {
-    if (in->listed)
+    if (in->is_pending)
         return;
-    in->listed = true;
+    in->is_pending = true;
     LIST_INSERT_HEAD(&la.transfer.pending, in, next);
 }
 
-static void remove_active_transfer(struct la_transfer *in)
+static void remove_pending_transfer(struct la_transfer *in)
 {
-    if (in->listed)
+    if (in->is_pending)
         LIST_REMOVE(in, next);
-    in->listed = false;
+    in->is_pending = false;
 }
 
-static void piece_done(struct lc_op *op, int rc, uint64_t old_value)
+static void fragment_done(struct lc_op *op, int rc, uint64_t old_value)
 {
     struct la_transfer *in = op->arg;
 
     (void)old_value;
-    in->in_flight--;
+    in->fragments_in_flight--;
     if (rc != UTOFU_SUCCESS && in->status == 0) {
         in->status = rc == UTOFU_ERR_MRQ_PEER ? LAPI_ERR_TIMEOUT : LAPI_ERR_TGT_ADDR;
         if (rc != UTOFU_ERR_MRQ_PEER)
             la_log("cannot transfer %llu bytes of a message of task %u: %s",
-                   (unsigned long long)in->rec.len, in->rec.rank, lc_utofu_error());
+                   (unsigned long long)in->rec.total_len, in->rec.rank, lc_utofu_error());
     }
-    add_active_transfer(in);
+    add_pending_transfer(in);
 }
 
-/* Returns the number of bytes of the current phase: of the list of pieces, or of the data. */
+/* Returns the number of bytes of the current phase: of the list of segments, or of the data. */
 static uint64_t phase_end(const struct la_transfer *in)
 {
-    return in->rec.kind == LA_GETV && !in->puts_data ? in->list_size : in->rec.len;
+    return in->rec.kind == LA_GETV && !in->puts_data ? in->rec.list_size : in->rec.total_len;
 }
 
-static void start_piece(struct la_transfer *in, struct lc_op *op, uint64_t at, uint64_t size)
+static void start_fragment(struct la_transfer *in, struct lc_op *op, uint64_t at, uint64_t size)
 {
-    in->in_flight++;
+    in->fragments_in_flight++;
     if (in->puts_data)
-        lc_op_put(op, in->rec.id, in->stadd + at, in->rec.stadd + at, size, 0);
+        lc_op_put(op, in->rec.vcq_id, in->stadd + at, in->rec.org_stadd + at, size, 0);
     else
-        lc_op_get(op, in->rec.id, in->stadd + at, in->rec.stadd + at, size);
+        lc_op_get(op, in->rec.vcq_id, in->stadd + at, in->rec.org_stadd + at, size);
 }
 
-static bool start_next_piece(struct la_transfer *in)
+static bool start_next_fragment(struct la_transfer *in)
 {
-    struct lc_op *op = la_op_alloc(RESERVED_OPS, in->rec.rank, piece_done, in);
-    uint64_t left = phase_end(in) - in->started, at = in->started;
-    uint64_t size = left < PIECE ? left : PIECE;
+    struct lc_op *op = la_op_alloc(RESERVED_OPS, in->rec.rank, fragment_done, in);
+    uint64_t left = phase_end(in) - in->bytes_started, at = in->bytes_started;
+    uint64_t size = left < FRAGMENT_SIZE ? left : FRAGMENT_SIZE;
 
     if (op == NULL)
         return false;
-    in->started += size;
-    start_piece(in, op, at, size);
+    in->bytes_started += size;
+    start_fragment(in, op, at, size);
     return true;
 }
 
 /*
- * Pieces that both sides move
+ * Chunks that both sides move
  */
 
 static bool may_request_assist(const struct la_transfer *in)
 {
-    return in->assisted_by_origin && in->status == 0 && in >= la.transfer.slots &&
-           in < la.transfer.slots + LA_TRANSFERS && la_rcache_is_shared(in->reg);
+    return in->origin_may_assist && in->status == 0 && in >= la.transfer.entries &&
+           in < la.transfer.entries + LA_NUM_TRANSFERS && la_rcache_is_file_backed(in->region);
 }
 
 static void request_assist(struct la_transfer *in)
 {
-    struct la_assist_request i = {.stadd = in->stadd, .in = (uint64_t)(in - la.transfer.slots)};
+    struct la_assist_request request = {.stadd = in->stadd,
+                                        .transfer = (uint64_t)(in - la.transfer.entries)};
     struct lc_op *op =
         may_request_assist(in) ? la_op_alloc(RESERVED_OPS, in->rec.rank, NULL, NULL) : NULL;
 
     if (op == NULL)
         return;
-    memcpy(lc_op_bounce(op), &i, sizeof(i));
-    lc_op_put(op, in->rec.id, lc_op_bounce_stadd(op),
-              la_reply_stadd(in->rec.id, in->rec.req, LA_ASSIST_REQUEST), sizeof(i),
+    memcpy(lc_op_bounce(op), &request, sizeof(request));
+    lc_op_put(op, in->rec.vcq_id, lc_op_bounce_stadd(op),
+              la_reply_stadd(in->rec.vcq_id, in->rec.req_index, LA_REPLY_OFFSET(assist_request)),
+              sizeof(request),
               UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_STRONG_ORDER);
 }
 
-static int claim_next(struct la_transfer *in, uint64_t *piece)
+static int claim_next(struct la_transfer *in, uint64_t *chunk)
 {
     const struct la_record *rec = &in->rec;
-    int rc = la_fetch_add_sync(rec->rank, rec->id, la_reply_stadd(rec->id, rec->req, LA_CLAIM),
-                               piece, "a piece of its message");
+    int rc =
+        la_fetch_add_sync(rec->rank, rec->vcq_id,
+                          la_reply_stadd(rec->vcq_id, rec->req_index, LA_REPLY_OFFSET(claim_word)),
+                          chunk, "a chunk of its message");
 
-    if (rc != UTOFU_SUCCESS || (*piece & LA_STADD_CHANGED) == 0 || (*piece & LA_CLOSED) != 0)
+    if (rc != UTOFU_SUCCESS || (*chunk & LA_STADD_CHANGED) == 0 || (*chunk & LA_CLAIMS_CLOSED) != 0)
         return rc;
-    *piece &= ~LA_STADD_CHANGED;
-    if (!in->has_new_stadd)
-        rc = la_get_sync(rec->rank, rec->id, &in->rec.stadd,
-                         la_reply_stadd(rec->id, rec->req, LA_NEW_STADD), sizeof(in->rec.stadd),
-                         "the address of its message");
-    in->has_new_stadd = true;
+    *chunk &= ~LA_STADD_CHANGED;
+    if (!in->stadd_updated)
+        rc = la_get_sync(rec->rank, rec->vcq_id, &in->rec.org_stadd,
+                         la_reply_stadd(rec->vcq_id, rec->req_index, LA_REPLY_OFFSET(new_stadd)),
+                         sizeof(in->rec.org_stadd), "the address of its message");
+    in->stadd_updated = true;
     return rc;
 }
 
-/* After an error the remaining pieces are claimed, but not moved. */
-static void claim_piece(struct la_transfer *in)
+/* After an error the remaining chunks are claimed, but not moved. */
+static void claim_chunk(struct la_transfer *in)
 {
-    struct lc_op *op = la_op_alloc(RESERVED_OPS, in->rec.rank, piece_done, in);
-    uint64_t size = la_piece_size(in->rec.len), piece = 0, at;
+    struct lc_op *op = la_op_alloc(RESERVED_OPS, in->rec.rank, fragment_done, in);
+    uint64_t size = la_chunk_size(in->rec.total_len), chunk = 0, at;
     int rc;
 
     if (op == NULL)
         return;
-    rc = claim_next(in, &piece);
+    rc = claim_next(in, &chunk);
     if (rc != UTOFU_SUCCESS && in->status == 0)
         in->status = LAPI_ERR_TIMEOUT;
-    if (rc == UTOFU_SUCCESS && (piece & LA_CLOSED) != 0) {
+    if (rc == UTOFU_SUCCESS && (chunk & LA_CLAIMS_CLOSED) != 0) {
         lc_op_free(op);
         return;
     }
-    if (rc != UTOFU_SUCCESS || piece >= la_pieces(in->rec.len)) {
+    if (rc != UTOFU_SUCCESS || chunk >= la_num_chunks(in->rec.total_len)) {
         in->all_claimed = true;
         lc_op_free(op);
         return;
     }
-    in->moved++;
-    at = piece * size;
+    in->chunks_claimed++;
+    at = chunk * size;
     if (in->status == 0)
-        start_piece(in, op, at, in->rec.len - at < size ? in->rec.len - at : size);
+        start_fragment(in, op, at, in->rec.total_len - at < size ? in->rec.total_len - at : size);
     else
         lc_op_free(op);
 }
 
-static bool move_assisted(struct la_transfer *in)
+static bool progress_assisted(struct la_transfer *in)
 {
     if (la_watch_is_gone(in->rec.rank)) {
         in->status = LAPI_ERR_TIMEOUT;
         in->all_claimed = true;
     }
-    if (in->in_flight == 0 && !in->all_claimed)
-        claim_piece(in);
-    if (in->in_flight > 0)
+    if (in->fragments_in_flight == 0 && !in->all_claimed)
+        claim_chunk(in);
+    if (in->fragments_in_flight > 0)
         return false;
     if (!in->all_claimed)
-        add_active_transfer(in);
+        add_pending_transfer(in);
     return in->all_claimed &&
-           (in->moved + in->assisted >= la_pieces(in->rec.len) || in->status == LAPI_ERR_TIMEOUT);
+           (in->chunks_claimed + in->chunks_by_origin >= la_num_chunks(in->rec.total_len) ||
+            in->status == LAPI_ERR_TIMEOUT);
 }
 
-void la_transfer_assisted(uint32_t index)
+void la_transfer_handle_assist_report(uint32_t index)
 {
-    struct la_transfer *in = &la.transfer.slots[index];
-    uint64_t word = la.control.assisted[index];
+    struct la_transfer *in = &la.transfer.entries[index];
+    uint64_t word = la.control.assist_reports[index];
 
-    if (!in->used || !in->assisted_by_origin || word >> LA_ASSISTED_SHIFT != in->rec.rank)
+    if (!in->used || !in->origin_may_assist || word >> LA_ASSIST_RANK_SHIFT != in->rec.rank)
         return; /* from a transfer that was abandoned */
-    in->assisted = (uint32_t)(word & (LA_ASSIST_FAILED - 1));
+    in->chunks_by_origin = (uint32_t)(word & (LA_ASSIST_FAILED - 1));
     if ((word & LA_ASSIST_FAILED) != 0 && in->status == 0)
         in->status = LAPI_ERR_TGT_ADDR;
-    add_active_transfer(in);
+    add_pending_transfer(in);
 }
 
-void la_transfer_peer_lost(uint32_t rank)
+void la_transfer_peer_gone(uint32_t rank)
 {
-    for (uint32_t i = 0; i < LA_TRANSFERS; i++)
-        if (la.transfer.slots[i].used && la.transfer.slots[i].assisted_by_origin &&
-            la.transfer.slots[i].rec.rank == rank)
-            add_active_transfer(&la.transfer.slots[i]);
+    for (uint32_t i = 0; i < LA_NUM_TRANSFERS; i++)
+        if (la.transfer.entries[i].used && la.transfer.entries[i].origin_may_assist &&
+            la.transfer.entries[i].rec.rank == rank)
+            add_pending_transfer(&la.transfer.entries[i]);
 }
 
-/* Moves the next pieces. True: the transfer is complete or has failed. */
-static bool move_data(struct la_transfer *in)
+/* Starts the next fragments or claims a chunk. True: the transfer is complete or has failed. */
+static bool progress_data(struct la_transfer *in)
 {
-    if (in->assisted_by_origin)
-        return move_assisted(in);
-    while (in->status == 0 && in->started < phase_end(in) && in->in_flight < IN_FLIGHT)
-        if (!start_next_piece(in))
+    if (in->origin_may_assist)
+        return progress_assisted(in);
+    while (in->status == 0 && in->bytes_started < phase_end(in) &&
+           in->fragments_in_flight < MAX_FRAGMENTS)
+        if (!start_next_fragment(in))
             break;
-    return in->in_flight == 0 && (in->status != 0 || in->started == phase_end(in));
+    return in->fragments_in_flight == 0 && (in->status != 0 || in->bytes_started == phase_end(in));
 }
 
-/* The list of pieces has arrived: gathers the data and puts them to the origin. */
+/* The list of segments has arrived: gathers the data and puts them to the origin. */
 static void gather_vector(struct la_transfer *in)
 {
-    la_vec_gather(in->buf, in->list_size, in->buf + in->list_size, in->rec.len - in->list_size);
+    la_vec_gather(in->buf, in->rec.list_size, in->buf + in->rec.list_size,
+                  in->rec.total_len - in->rec.list_size);
     in->puts_data = true;
-    in->started = in->list_size;
-    add_active_transfer(in);
+    in->bytes_started = in->rec.list_size;
+    add_pending_transfer(in);
 }
 
 static void scatter_vector(struct la_transfer *in)
 {
     if (in->rec.kind == LA_PUTV)
-        la_vec_scatter(in->buf, in->rec.value, in->buf + in->rec.value,
-                       in->rec.len - in->rec.value);
+        la_vec_scatter(in->buf, in->rec.list_size, in->buf + in->rec.list_size,
+                       in->rec.total_len - in->rec.list_size);
     else if (in->vec != NULL)
-        la_vec_from_packed(in->vec, in->buf, in->rec.len);
+        la_vec_unpack(in->vec, in->buf, in->rec.total_len);
 }
 
-static void finish_move(struct la_transfer *in)
+static void finish_data_phase(struct la_transfer *in)
 {
     if (in->status == 0 && in->rec.kind == LA_GETV && !in->puts_data) {
         gather_vector(in);
         return;
     }
-    if (in->reg != NULL)
-        la_rcache_put(in->reg);
-    in->reg = NULL;
+    if (in->region != NULL)
+        la_rcache_put(in->region);
+    in->region = NULL;
     if (in->status != LAPI_ERR_TIMEOUT)
-        la_send_reply(&in->rec, LA_FIN_END, (uint64_t)in->status);
+        la_send_reply(&in->rec, LA_WANTS_FIN, (uint64_t)in->status);
     if (in->status != 0) {
         la_report_error(in->status, in->rec.rank);
         la_transfer_free(in);
@@ -299,14 +308,14 @@ static void finish_move(struct la_transfer *in)
 /* Vector data go through a temporary buffer. */
 static bool alloc_temp_buffer(struct la_transfer *in)
 {
-    in->temp = malloc(in->rec.len + 1);
-    in->buf = in->temp;
-    return in->temp != NULL;
+    in->temp_buf = malloc(in->rec.total_len + 1);
+    in->buf = in->temp_buf;
+    return in->temp_buf != NULL;
 }
 
 static bool needs_temp(const struct la_transfer *in)
 {
-    return in->temp == NULL &&
+    return in->temp_buf == NULL &&
            (in->rec.kind == LA_PUTV || in->rec.kind == LA_GETV || in->vec != NULL);
 }
 
@@ -317,29 +326,28 @@ void la_transfer_start(struct la_transfer *in)
     if (needs_temp(in) && !alloc_temp_buffer(in))
         in->status = LAPI_ERR_MEMORY_EXHAUSTED;
     else
-        in->reg = la_rcache_get(in->buf, in->rec.len + (in->temp != NULL ? 1 : 0), !in->puts_data,
-                                &in->stadd);
-    if (in->reg == NULL && in->status == 0) {
+        in->region = la_rcache_get(in->buf, in->rec.total_len + (in->temp_buf != NULL ? 1 : 0),
+                                   !in->puts_data, &in->stadd);
+    if (in->region == NULL && in->status == 0) {
         la_log("cannot register %llu bytes for a message of task %u: %s",
-               (unsigned long long)in->rec.len, in->rec.rank, lc_utofu_error());
+               (unsigned long long)in->rec.total_len, in->rec.rank, lc_utofu_error());
         in->status = LAPI_ERR_TGT_ADDR;
     }
-    in->assisted_by_origin = (in->rec.flags & LA_ASSIST) != 0;
+    in->origin_may_assist = (in->rec.flags & LA_ASSIST) != 0;
     request_assist(in);
-    add_active_transfer(in);
+    add_pending_transfer(in);
 }
 
-void la_transfer_start_list(struct la_transfer *in, const void *there)
+void la_transfer_start_getv(struct la_transfer *in, const void *list)
 {
-    in->list_size = in->rec.value;
     if (!alloc_temp_buffer(in)) {
         in->status = LAPI_ERR_MEMORY_EXHAUSTED;
-        add_active_transfer(in);
+        add_pending_transfer(in);
         return;
     }
     la_transfer_start(in);
     if ((in->rec.flags & LA_RENDEZVOUS) == 0 && in->status == 0) {
-        memcpy(in->buf, there, in->list_size);
+        memcpy(in->buf, list, in->rec.list_size);
         gather_vector(in);
     }
 }
@@ -349,7 +357,7 @@ static void finish_transfer(struct la_transfer *in)
     if (in->rec.tgt_cntr != 0)
         la_cntr_increment((lapi_cntr_t *)(uintptr_t)in->rec.tgt_cntr);
     if ((in->rec.flags & LA_WANTS_CMPL) != 0)
-        la_send_reply(&in->rec, LA_CMPL_END, 0);
+        la_send_reply(&in->rec, LA_WANTS_CMPL, 0);
     la_transfer_free(in);
 }
 
@@ -364,9 +372,9 @@ static void run_handler(struct la_transfer *in)
 }
 
 /* Runs in the completion-handler thread. */
-static void run_completion_job(struct la_work *job)
+static void run_queued_handler(struct la_work *work)
 {
-    run_handler((struct la_transfer *)((char *)job - offsetof(struct la_transfer, job)));
+    run_handler((struct la_transfer *)((char *)work - offsetof(struct la_transfer, work)));
 }
 
 void la_transfer_complete(struct la_transfer *in)
@@ -375,8 +383,8 @@ void la_transfer_complete(struct la_transfer *in)
         finish_transfer(in);
         return;
     }
-    in->job.run = run_completion_job;
-    if (in->how != LAPI_NORMAL || !la_cmpl_thread_enqueue(&in->job))
+    in->work.run = run_queued_handler;
+    if (in->ret_flags != LAPI_NORMAL || !la_cmpl_thread_enqueue(&in->work))
         run_handler(in);
 }
 
@@ -391,14 +399,14 @@ bool la_transfer_progress(void)
     la.dispatching = true;
     for (; in != NULL; in = next) {
         next = LIST_NEXT(in, next);
-        in->listed = false;
-        if (move_data(in)) {
-            remove_active_transfer(in);
-            finish_move(in);
+        in->is_pending = false;
+        if (progress_data(in)) {
+            remove_pending_transfer(in);
+            finish_data_phase(in);
             any = true;
-        } else if (!in->assisted_by_origin && in->in_flight < IN_FLIGHT &&
-                   in->started < phase_end(in)) {
-            add_active_transfer(in);
+        } else if (!in->origin_may_assist && in->fragments_in_flight < MAX_FRAGMENTS &&
+                   in->bytes_started < phase_end(in)) {
+            add_pending_transfer(in);
         }
     }
     la.dispatching = false;

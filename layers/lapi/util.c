@@ -48,7 +48,7 @@ int LAPI_Util(lapi_handle_t hndl, lapi_util_t *util_struct)
 {
     int rc = LAPI_ERR_RET_PTR_NULL;
 
-    if (!la_lock_handle(hndl))
+    if (!la_lock_if_valid(hndl))
         return LAPI_ERR_HNDL_INVALID;
     if (util_struct != NULL)
         rc = call_utility(util_struct);

@@ -9,20 +9,20 @@ static bool is_strided(const lapi_vec_t *vec)
     return vec->vec_type == LAPI_GEN_STRIDED_XFER;
 }
 
-static struct la_piece get_piece(const lapi_vec_t *vec, uint32_t i)
+static struct la_segment get_segment(const lapi_vec_t *vec, uint32_t i)
 {
     if (!is_strided(vec))
-        return (struct la_piece){.address = (uintptr_t)vec->info[i], .len = vec->len[i]};
-    return (struct la_piece){.address =
-                                 (uintptr_t)vec->info[0] + (uint64_t)i * (uintptr_t)vec->info[2],
-                             .len = (uintptr_t)vec->info[1]};
+        return (struct la_segment){.address = (uintptr_t)vec->info[i], .len = vec->len[i]};
+    return (struct la_segment){.address =
+                                   (uintptr_t)vec->info[0] + (uint64_t)i * (uintptr_t)vec->info[2],
+                               .len = (uintptr_t)vec->info[1]};
 }
 
-static int check_pieces(const lapi_vec_t *vec, enum la_side side, uint64_t *len)
+static int check_segments(const lapi_vec_t *vec, enum la_side side, uint64_t *len)
 {
     *len = 0;
     for (uint32_t i = 0; i < vec->num_vecs; i++) {
-        struct la_piece p = get_piece(vec, i);
+        struct la_segment p = get_segment(vec, i);
 
         if (p.address == 0 && p.len > 0)
             return side == LA_ORG ? LAPI_ERR_ORG_VEC_ADDR : LAPI_ERR_TGT_VEC_ADDR;
@@ -43,7 +43,7 @@ int la_vec_check(const lapi_vec_t *vec, enum la_side side, uint64_t *len)
         return side == LA_ORG ? LAPI_ERR_ORG_VEC_ADDR : LAPI_ERR_TGT_VEC_ADDR;
     if (is_strided(vec) && vec->num_vecs > 0 && vec->info[2] < vec->info[1])
         return side == LA_ORG ? LAPI_ERR_ORG_STRIDE : LAPI_ERR_TGT_STRIDE;
-    return check_pieces(vec, side, len);
+    return check_segments(vec, side, len);
 }
 
 int la_vec_compare(const lapi_vec_t *tgt, const lapi_vec_t *org)
@@ -53,65 +53,66 @@ int la_vec_compare(const lapi_vec_t *tgt, const lapi_vec_t *org)
     if (tgt->num_vecs != org->num_vecs)
         return LAPI_ERR_VEC_NUM_DIFF;
     for (uint32_t i = 0; i < tgt->num_vecs; i++)
-        if (get_piece(tgt, i).len != get_piece(org, i).len)
+        if (get_segment(tgt, i).len != get_segment(org, i).len)
             return LAPI_ERR_VEC_LEN_DIFF;
     return LAPI_SUCCESS;
 }
 
 uint64_t la_vec_list_size(const lapi_vec_t *vec)
 {
-    return vec->num_vecs * sizeof(struct la_piece);
+    return vec->num_vecs * sizeof(struct la_segment);
 }
 
 void la_vec_encode(const lapi_vec_t *vec, void *list)
 {
     for (uint32_t i = 0; i < vec->num_vecs; i++) {
-        struct la_piece p = get_piece(vec, i);
+        struct la_segment p = get_segment(vec, i);
 
-        memcpy((struct la_piece *)list + i, &p, sizeof(p));
+        memcpy((struct la_segment *)list + i, &p, sizeof(p));
     }
 }
 
-/* Copies between a piece and the packed data. A list of a peer may describe more bytes than there
+/* Copies between a segment and the packed data. A list of a peer may describe more bytes than there
  * are. */
-static void move_piece(struct la_piece p, uint8_t *data, uint64_t len, uint64_t *at, bool to_pieces)
+static void copy_segment(struct la_segment p, uint8_t *data, uint64_t len, uint64_t *at,
+                         bool to_segments)
 {
     uint64_t size = p.len < len - *at ? p.len : len - *at;
     void *address = (void *)(uintptr_t)p.address;
 
     if (size == 0)
         return;
-    memcpy(to_pieces ? address : data + *at, to_pieces ? data + *at : address, size);
+    memcpy(to_segments ? address : data + *at, to_segments ? data + *at : address, size);
     *at += size;
 }
 
-static void move_list(const void *list, uint64_t list_size, uint8_t *data, uint64_t len,
-                      bool to_pieces)
+static void copy_segments(const void *list, uint64_t list_size, uint8_t *data, uint64_t len,
+                          bool to_segments)
 {
     uint64_t at = 0;
 
-    for (uint64_t i = 0; i < list_size / sizeof(struct la_piece); i++) {
-        struct la_piece p;
+    for (uint64_t i = 0; i < list_size / sizeof(struct la_segment); i++) {
+        struct la_segment p;
 
-        memcpy(&p, (const struct la_piece *)list + i, sizeof(p));
-        move_piece(p, data, len, &at, to_pieces);
+        memcpy(&p, (const struct la_segment *)list + i, sizeof(p));
+        copy_segment(p, data, len, &at, to_segments);
     }
 }
 
 void la_vec_gather(const void *list, uint64_t list_size, void *to, uint64_t len)
 {
-    move_list(list, list_size, to, len, false);
+    copy_segments(list, list_size, to, len, false);
 }
 
 void la_vec_scatter(const void *list, uint64_t list_size, const void *from, uint64_t len)
 {
-    move_list(list, list_size, (uint8_t *)(uintptr_t)from, len, true);
+    copy_segments(list, list_size, (uint8_t *)(uintptr_t)from, len, true);
 }
 
-void la_vec_from_packed(const lapi_vec_t *vec, const void *from, uint64_t len)
+void la_vec_unpack(const lapi_vec_t *vec, const void *from, uint64_t len)
 {
     uint64_t at = 0;
 
     for (uint32_t i = 0; i < vec->num_vecs; i++)
-        move_piece(get_piece(vec, i), (uint8_t *)(uintptr_t)from, len, &at, true);
+        copy_segment(get_segment(vec, i), (uint8_t *)(uintptr_t)from, len, &at, true);
 }

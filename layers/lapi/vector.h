@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Vectors: lists of pieces of memory. */
+/* Vectors: lists of segments of memory (like struct iovec). */
 #ifndef LA_VECTOR_H
 #define LA_VECTOR_H
 
@@ -8,15 +8,15 @@
 #pragma GCC visibility push(hidden)
 
 enum la_side { LA_ORG, LA_TGT };
+/* Returns LAPI_ERR_* code, for ORG or TGT. *len: bytes of all segments. */
 int la_vec_check(const lapi_vec_t *vec, enum la_side side, uint64_t *len);
 int la_vec_compare(const lapi_vec_t *tgt, const lapi_vec_t *org);
+/* Bytes of the list of struct la_segment that la_vec_encode() writes, for the other side. */
 uint64_t la_vec_list_size(const lapi_vec_t *vec);
-/* Writes the addresses and lengths of a vector for the other side. */
 void la_vec_encode(const lapi_vec_t *vec, void *list);
 void la_vec_gather(const void *list, uint64_t list_size, void *to, uint64_t len);
 void la_vec_scatter(const void *list, uint64_t list_size, const void *from, uint64_t len);
-/* Scatters packed data to a vector of the program. */
-void la_vec_from_packed(const lapi_vec_t *vec, const void *from, uint64_t len);
+void la_vec_unpack(const lapi_vec_t *vec, const void *from, uint64_t len); /* scatters */
 
 #pragma GCC visibility pop
 

@@ -15,8 +15,8 @@
 
 enum {
     MIN_SPINS = 64,     /* empty polls before a thread yields the core */
-    MOST_SPINS = 4096,  /* the same if every waiting thread can have a core of its own: a yield is a
-                           system call, and another process may keep the core for long */
+    MAX_SPINS = 4096,   /* the same if every waiting thread can have a core of its own: a yield is a
+                            system call, and another process may keep the core for long */
     CALL_POLLS = 8192,  /* empty polls of a waiting call before it sleeps between polls */
     THREAD_POLLS = 256, /* the same for the thread for interrupts */
     NAP_NS = 20 * 1000,
@@ -76,7 +76,7 @@ void la_pause(uint32_t *idle)
     la_cmpl_handler_begin_wait();
     saved = la_lock_release_all();
     __atomic_fetch_add(&la.wait.waiting_threads, 1, __ATOMIC_RELAXED);
-    pause_for(++*idle, has_core_per_task() ? MOST_SPINS : MIN_SPINS, CALL_POLLS);
+    pause_for(++*idle, has_core_per_task() ? MAX_SPINS : MIN_SPINS, CALL_POLLS);
     __atomic_fetch_sub(&la.wait.waiting_threads, 1, __ATOMIC_RELAXED);
     la_lock_restore(saved);
     la_cmpl_handler_end_wait();

@@ -9,8 +9,9 @@
 
 void la_wait_setup(void);
 /* Waits briefly, with the lock released. idle: number of calls since something happened. */
+void la_pause(uint32_t *idle);
+/* The same for a caller that polls: the interrupt thread does not poll meanwhile. */
 void la_pause_caller_polls(uint32_t *idle);
-void la_pause(uint32_t *idle); /* the same, but the thread for interrupts keeps polling */
 /* Calls la_progress() or la_pause_caller_polls(), for loops that wait. */
 void la_progress_or_wait(uint32_t *idle);
 bool la_interrupt_thread_start(void);

@@ -12,9 +12,9 @@
 void la_watch_setup(void)
 {
     lc_probe_setup(&la.watch.probe);
-    la.watch.probes = 0;
-    la.watch.lost = 0;
-    for (int i = 0; i < LA_GONE; i++)
+    la.watch.num_probes = 0;
+    la.watch.num_gone = 0;
+    for (int i = 0; i < LA_GONE_SIZE; i++)
         la.watch.gone[i] = 0;
 }
 
@@ -25,21 +25,21 @@ static void announce_ended_task(uint32_t gone)
     for (uint32_t k = 0; k < la.job.num_partners; k++)
         if (lc_rank_ahead(la.job.rank, la.job.procs, k) != gone)
             lc_partner_put_word(&partners, k, gone + 1ull,
-                                offsetof(struct la_control, gone) + 8ull * (gone % LA_GONE),
+                                offsetof(struct la_control, gone) + 8ull * (gone % LA_GONE_SIZE),
                                 UTOFU_ONESIDED_FLAG_STRONG_ORDER, NULL);
 }
 
 bool la_watch_is_gone(uint32_t rank)
 {
-    return la.watch.gone[rank % LA_GONE] == rank + 1ull;
+    return la.watch.gone[rank % LA_GONE_SIZE] == rank + 1ull;
 }
 
-void la_watch_peer_lost(uint32_t rank, const char *why)
+void la_watch_set_gone(uint32_t rank, const char *why)
 {
-    if (la.leaving || la_watch_is_gone(rank))
+    if (la.terminating || la_watch_is_gone(rank))
         return;
-    la.watch.gone[rank % LA_GONE] = rank + 1ull;
-    la.watch.lost++;
+    la.watch.gone[rank % LA_GONE_SIZE] = rank + 1ull;
+    la.watch.num_gone++;
     la_log("task %u is gone or cannot be reached: %s", rank, why);
     la.upcalls->peer_gone(rank);
     la_report_failure(LAPI_ERR_TIMEOUT, rank);
@@ -48,12 +48,12 @@ void la_watch_peer_lost(uint32_t rank, const char *why)
 
 static void read_announced_ends(void)
 {
-    for (int i = 0; i < LA_GONE; i++) {
+    for (int i = 0; i < LA_GONE_SIZE; i++) {
         uint64_t gone = __atomic_load_n(&la.control.words->gone[i], __ATOMIC_ACQUIRE);
 
         if (gone != 0 && gone != la.watch.gone[i] && gone <= la.job.procs &&
             gone - 1 != la.job.rank)
-            la_watch_peer_lost((uint32_t)(gone - 1), "another task says so");
+            la_watch_set_gone((uint32_t)(gone - 1), "another task says so");
     }
 }
 
@@ -62,12 +62,12 @@ static void end_probe(struct lc_op *op, int rc, uint64_t old_value)
     (void)old_value;
     lc_probe_ended(&la.watch.probe);
     if (rc != UTOFU_SUCCESS)
-        la_watch_peer_lost(op->rank, lc_utofu_error());
+        la_watch_set_gone(op->rank, lc_utofu_error());
 }
 
 static void start_probe(void)
 {
-    uint32_t partner = la.watch.probes++ % (la.job.num_partners > 1 ? 2 : 1);
+    uint32_t partner = la.watch.num_probes++ % (la.job.num_partners > 1 ? 2 : 1);
     const struct lc_partner_context partners = la_partner_context();
 
     if (!la_watch_is_gone(lc_rank_ahead(la.job.rank, la.job.procs, partner)))
@@ -77,7 +77,7 @@ static void start_probe(void)
 
 void la_watch_poll(void)
 {
-    if (!lc_probe_should_read_clock(&la.watch.probe) || la.leaving || la.job.procs == 1)
+    if (!lc_probe_should_read_clock(&la.watch.probe) || la.terminating || la.job.procs == 1)
         return;
     read_announced_ends();
     if (lc_probe_is_due(&la.watch.probe))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tasks that have ended. */
+/* Detects tasks that have ended, and knows which ones have. */
 #ifndef LA_WATCH_H
 #define LA_WATCH_H
 
@@ -9,7 +9,7 @@
 
 void la_watch_setup(void);
 void la_watch_poll(void);
-void la_watch_peer_lost(uint32_t rank, const char *why);
+void la_watch_set_gone(uint32_t rank, const char *why); /* logs, and calls peer_gone() */
 bool la_watch_is_gone(uint32_t rank);
 
 #pragma GCC visibility pop

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The wire format: control words, records, replies, and how origin and target share the pieces of a
- * large message. All tasks of a job use the same layouts and limits.
+ * The wire format: control words, records, reply areas, and how origin and target share the chunks
+ * of a large message. All tasks of a job use the same layouts and limits.
+ *
+ * A record is a message, or the header of a large one, in a slot of the target. A lane is a ring of
+ * slots: the first origins of a target each get a private lane, all others use the shared lane.
  */
 #ifndef LA_WIRE_H
 #define LA_WIRE_H
@@ -16,140 +19,158 @@
 #pragma GCC visibility push(hidden)
 
 enum {
-    LA_SLOT = 2048,       /* bytes of a slot: header, user header, data */
-    LA_MAX_UHDR = 1408,   /* bytes of a user header; the rest is for data */
-    LA_LANES = 32,        /* lanes with one origin each; the first origins get them */
-    LA_LANE_SLOTS = 16,   /* slots of a lane */
-    LA_SHARED_SLOTS = 64, /* slots of the last lane, which all other origins share */
-    LA_SLOTS = LA_LANES * LA_LANE_SLOTS + LA_SHARED_SLOTS,
-    LA_REQS = 1024,     /* requests of a task */
-    LA_REPLY = 128,     /* bytes of the reply area of a request */
-    LA_TRANSFERS = 256, /* incomplete messages of other tasks */
-    LA_CMP_ID_WORK = 5, /* component ids of the VCQs */
-    LA_CMP_ID_EXCHANGE = 4,
-    LA_STAG = 0, /* STag of the memory of control.c */
-    LA_STAG_TABLE = 1,
+    LA_SLOT_SIZE = 2048,     /* bytes: header, user header, data */
+    LA_MAX_UHDR_SIZE = 1408, /* bytes of a user header */
+    LA_PRIVATE_LANES = 32,   /* also the index of the shared lane */
+    LA_LANE_SLOTS = 16,      /* slots of a private lane */
+    LA_SHARED_SLOTS = 64,    /* slots of the shared lane */
+    LA_NUM_SLOTS = LA_PRIVATE_LANES * LA_LANE_SLOTS + LA_SHARED_SLOTS,
+    LA_NUM_REQS = 1024,     /* requests of a task */
+    LA_REPLY_SIZE = 128,    /* bytes of the reply area of a request */
+    LA_NUM_TRANSFERS = 256, /* incomplete messages of other tasks */
+    LA_CMP_ID_WORK = 5,     /* component ids of the VCQs: of the layer... */
+    LA_CMP_ID_EXCHANGE = 4, /* ...and of the exchange of VCQ ids */
+    LA_STAG_CONTROL = 0,    /* STags: of the memory of control.c... */
+    LA_STAG_ADDRESSES = 1,  /* ...and of the table of LAPI_Address_init() */
 };
 
 /*
- * The memory of control.c, with STag LA_STAG: control words, slots, reply areas, and words for
- * assistance.
+ * The control words. Behind them, the memory of control.c has the slots, the reply areas, and a
+ * word for the assist report of each transfer.
  */
 struct la_control {
     struct lc_common_words common;
-    uint64_t gone[64];            /* at index rank modulo 64: rank + 1 of a task that is gone */
-    uint64_t lanes;               /* number of lanes that origins have requested */
-    uint64_t tail;                /* number of tickets taken for the shared lane */
-    uint64_t freed[LA_LANES + 1]; /* per lane: number of slots that were used and are free again */
+    uint64_t gone[64];        /* at index rank modulo 64: rank + 1 of a task that is gone */
+    uint64_t lanes_requested; /* by origins; the first LA_PRIVATE_LANES get one */
+    uint64_t next_ticket;     /* of the shared lane: each record takes one ticket */
+    uint64_t freed[LA_PRIVATE_LANES + 1]; /* per lane: slots that were used and are free again */
 };
 /*
  * The fields of common messages come first. With little data, a record fills one cache line
- * (inline), and its last word is the number of the record in its lane: the target sees the record
- * when it reads this number. Other records have number 0, and are complete when their notice
- * arrives.
+ * (inline), and its last word is its sequence number: the target sees the record when it reads this
+ * number. Other records have sequence number 0, and are complete when their notice arrives.
  */
 struct la_record {
     uint8_t kind, flags;
     uint16_t uhdr_len;
-    uint32_t rank; /* of the origin */
-    uint64_t at;   /* header handler, or address */
+    uint32_t rank;     /* of the origin */
+    uint64_t tgt_addr; /* address at the target: of the data, or of the header handler (LA_AM) */
     uint64_t tgt_cntr;
-    uint32_t size;     /* bytes of data in the record */
-    uint16_t req, op;  /* req: index of the request at the origin */
-    utofu_vcq_id_t id; /* LA_LONG_HEADER_FLAGS: VCQ of the origin */
-    uint64_t len;
-    utofu_stadd_t stadd; /* address of the data at the origin, if they are not in the record */
-    uint64_t number;
-    uint64_t value; /* LA_LONG_HEADER_FLAGS only */
+    uint32_t payload_len; /* bytes of data in the record */
+    uint16_t req_index;   /* index of the request at the origin */
+    uint16_t rmw_op;      /* RMW_ops_t of an atomic operation */
+    /* These only with LA_LONG_HEADER_FLAGS: */
+    utofu_vcq_id_t vcq_id; /* of the origin */
+    union {
+        uint64_t total_len; /* bytes of data, in the record or not; of LA_PUTV, LA_GETV with list */
+        uint64_t compare;   /* of COMPARE_AND_SWAP */
+    };
+    utofu_stadd_t org_stadd; /* of the data at the origin, if they are not in the record */
+    uint64_t seq;            /* of an inline record in its lane, from 1 */
+    union {
+        uint64_t operand;   /* of an atomic operation */
+        uint64_t list_size; /* LA_PUTV, LA_GETV: bytes of the list of segments */
+    };
 };
 enum {
-    LA_INLINE_HEADER = 32, /* bytes of the header of an inline record */
-    LA_INLINE_DATA = 24,
-    LA_LINE = 64, /* the data of other records begin here; of LA_LONG_HEADER_FLAGS records one word
-                     later */
-    LA_LONG_HEADER = 72,
-    LA_PAYLOAD = LA_SLOT - LA_LONG_HEADER,
-    LA_SMALL_GET = LA_REPLY - 16
+    LA_INLINE_HEADER_SIZE = 32, /* of an inline record; user header and data follow */
+    LA_INLINE_PAYLOAD = 24,
+    LA_CACHE_LINE = 64, /* also the header size of other records without LA_LONG_HEADER_FLAGS */
+    LA_LONG_HEADER_SIZE = 72,
+    LA_LONG_HEADER_PAYLOAD = LA_SLOT_SIZE - LA_LONG_HEADER_SIZE, /* user header and data that fit */
 };
-_Static_assert(sizeof(struct la_record) == LA_LONG_HEADER &&
-                   offsetof(struct la_record, id) == LA_INLINE_HEADER &&
-                   offsetof(struct la_record, number) == LA_INLINE_HEADER + LA_INLINE_DATA &&
-                   offsetof(struct la_record, value) == LA_LINE,
+_Static_assert(sizeof(struct la_record) == LA_LONG_HEADER_SIZE &&
+                   offsetof(struct la_record, vcq_id) == LA_INLINE_HEADER_SIZE &&
+                   offsetof(struct la_record, seq) == LA_INLINE_HEADER_SIZE + LA_INLINE_PAYLOAD &&
+                   offsetof(struct la_record, operand) == LA_CACHE_LINE,
                "no gaps");
-_Static_assert((int)LA_MAX_UHDR <= (int)LA_PAYLOAD, "a user header fits");
+_Static_assert((int)LA_MAX_UHDR_SIZE <= (int)LA_LONG_HEADER_PAYLOAD, "a user header fits");
+
+/* In a record, the user header is padded to whole words. */
+static inline uint32_t la_padded_len(uint32_t uhdr_len)
+{
+    return (uhdr_len + 7) / 8 * 8;
+}
 
 enum la_kind {
-    LA_AM = 1,
+    LA_AM = 1, /* active message */
     LA_PUT,
     LA_GET,
-    LA_RMW,
-    LA_RMW64,
-    LA_PUTV, /* the data begin with a list of the pieces at the target; value: bytes of the list */
-    LA_GETV, /* the data are the list of the pieces */
+    LA_RMW,   /* atomic operation on 32 bits */
+    LA_RMW64, /* on 64 bits */
+    LA_PUTV,  /* the data begin with the list of segments at the target */
+    LA_GETV,  /* the data are the list of segments at the target */
     LA_LAST_KIND = LA_GETV
 };
 enum {
     /* flags of a record */
     LA_WANTS_CMPL = 1, /* reply when the completion handler has run */
     LA_WANTS_FIN = 2,  /* reply when the origin's data were fetched, or the result is there */
-    LA_RENDEZVOUS = 4, /* the target fetches the data from stadd */
+    LA_RENDEZVOUS = 4, /* the target fetches the data from org_stadd */
     LA_VECTOR = 8,     /* the header handler returns a vector */
     LA_INLINE = 16,
-    LA_ASSIST = 32, /* the origin may put some of the pieces */
+    LA_ASSIST = 32, /* the origin may put some of the chunks */
     LA_LONG_HEADER_FLAGS = LA_WANTS_CMPL | LA_WANTS_FIN | LA_RENDEZVOUS,
 };
-/* A reply area: ends of its words, and the beginning of the data of a short get. */
-enum { LA_FIN_END = 8, LA_CMPL_END = 16, LA_GET_DATA = LA_CMPL_END };
 
-/* A piece of a vector, in a list on the wire. */
-struct la_piece {
+/* A segment of a vector, in a list on the wire. */
+struct la_segment {
     uint64_t address, len;
 };
 
 /*
  * If origin and target can map each other's memory, both move a large message. It is cut into
- * pieces, and each side claims the next piece with an atomic add on a word in the reply area.
- * Behind the first words, the reply area holds: the claim word, a new address of the data if the
- * address in the record is stale, and the request of the target for assistance. The origin reports
- * with its rank how many pieces it has put.
+ * chunks, and each side claims the next chunk with an atomic add on the claim word in the reply
+ * area. The target requests assistance; the origin reports with its rank how many chunks it has
+ * put.
  *
  * The origin sends the record first, and checks its memory registration afterwards. Until then
  * claims are closed.
  */
 struct la_assist_request {
-    uint64_t stadd; /* of the destination buffer */
-    uint64_t in;    /* index of the transfer at the target */
+    uint64_t stadd;    /* of the destination buffer */
+    uint64_t transfer; /* index of the transfer at the target */
 };
-enum {
-    LA_CLAIM = 16, /* offsets in the reply area */
-    LA_NEW_STADD = 24,
-    LA_ASSIST_REQUEST = 32,
-    LA_ASSIST_REQUEST_END = LA_ASSIST_REQUEST + sizeof(struct la_assist_request), /* one past it */
-    LA_ASSISTED_SHIFT = 32,
-};
-#define LA_ASSIST_FAILED (1ull << 31)
-#define LA_CLOSED        (1ull << 63) /* in the claim word: claims are not open yet */
-#define LA_STADD_CHANGED (1ull << 62) /* in the claim word: use the new address */
+#define LA_ASSIST_FAILED (1ull << 31) /* in an assist report: a put has failed */
+enum { LA_ASSIST_RANK_SHIFT = 32 };   /* in an assist report: below it the number of chunks */
+#define LA_CLAIMS_CLOSED (1ull << 63) /* in the claim word: claims are not open yet */
+#define LA_STADD_CHANGED (1ull << 62) /* in the claim word: use new_stadd */
 
-/* The size of the pieces of a message of `len` bytes, and their number. */
-enum {
-    SHARES = 8, /* pieces of a message, whose size is between the two limits below */
-    LEAST_SHARE = 256 << 10,
-    MOST_SHARE = 1 << 20
+/* The reply area of a request, which the target writes. */
+struct la_reply_area {
+    uint64_t fin; /* for LA_WANTS_FIN: 0, a LAPI_ERR_* code, or the result of an atomic operation */
+    uint64_t cmpl; /* for LA_WANTS_CMPL: 0, or a LAPI_ERR_* code */
+    union {
+        uint8_t get_data[LA_REPLY_SIZE - 16]; /* of a short get */
+        struct {
+            uint64_t claim_word;     /* number of chunks that both sides have claimed */
+            utofu_stadd_t new_stadd; /* replaces org_stadd, which is stale */
+            struct la_assist_request assist_request;
+        };
+    };
 };
+_Static_assert(sizeof(struct la_reply_area) == LA_REPLY_SIZE, "no gaps");
+enum { LA_SHORT_GET_SIZE = sizeof(((struct la_reply_area *)0)->get_data) };
+/* Where a word begins; and the offset one past its last byte, which the notice of a put names. */
+#define LA_REPLY_OFFSET(word) offsetof(struct la_reply_area, word)
+#define LA_REPLY_END(word)    (LA_REPLY_OFFSET(word) + sizeof(((struct la_reply_area *)0)->word))
 
-static inline uint64_t la_piece_size(uint64_t len)
+/* A message of `len` bytes has about LA_CHUNKS chunks, if these limits of their size permit it. */
+enum { LA_CHUNKS = 8, LA_MIN_CHUNK_SIZE = 256 << 10, LA_MAX_CHUNK_SIZE = 1 << 20 };
+
+static inline uint64_t la_chunk_size(uint64_t len)
 {
-    uint64_t size = (len / SHARES + LEAST_SHARE - 1) / LEAST_SHARE * LEAST_SHARE;
+    uint64_t size =
+        (len / LA_CHUNKS + LA_MIN_CHUNK_SIZE - 1) / LA_MIN_CHUNK_SIZE * LA_MIN_CHUNK_SIZE;
 
-    if (size < LEAST_SHARE)
-        return LEAST_SHARE;
-    return size < MOST_SHARE ? size : MOST_SHARE;
+    if (size < LA_MIN_CHUNK_SIZE)
+        return LA_MIN_CHUNK_SIZE;
+    return size < LA_MAX_CHUNK_SIZE ? size : LA_MAX_CHUNK_SIZE;
 }
 
-static inline uint32_t la_pieces(uint64_t len)
+static inline uint32_t la_num_chunks(uint64_t len)
 {
-    return (uint32_t)((len + la_piece_size(len) - 1) / la_piece_size(len));
+    return (uint32_t)((len + la_chunk_size(len) - 1) / la_chunk_size(len));
 }
 
 #pragma GCC visibility pop

@@ -26,11 +26,12 @@ static void la_cntr_increment(lapi_cntr_t *cntr)
 
 enum { PROCS = 4, INS = 8, ARENA = 4096 };
 
-struct la la = {.job.procs = PROCS, .requests.num_free = LA_REQS, .net.port.num_free = LA_OPS};
+struct la la = {
+    .job.procs = PROCS, .requests.num_free = LA_NUM_REQS, .net.port.num_free = LA_NUM_OPS};
 static struct la_control control;
-static uint8_t inbox[LA_SLOTS][LA_SLOT] __attribute__((aligned(4096)));
+static uint8_t inbox[LA_NUM_SLOTS][LA_SLOT_SIZE] __attribute__((aligned(4096)));
 static uint8_t arena[ARENA] __attribute__((aligned(64)));
-static uint8_t bounce[LA_SLOT];
+static uint8_t bounce[LA_SLOT_SIZE];
 static struct la_transfer ins[INS];
 static void *pieces[1] = {arena};
 static ulong lengths[1] = {ARENA};
@@ -54,18 +55,18 @@ uint32_t lc_env_number(const char *name, uint32_t default_value)
     return default_value;
 }
 
-void la_send_reply(const struct la_record *rec, uint32_t offset, uint64_t value)
+void la_send_reply(const struct la_record *rec, uint8_t flag, uint64_t value)
 {
     (void)value;
-    check(rec->rank < PROCS && rec->req < LA_REQS &&
-          (offset == LA_FIN_END || offset == LA_CMPL_END));
+    check(rec->rank < PROCS && rec->req_index < LA_NUM_REQS &&
+          (flag == LA_WANTS_FIN || flag == LA_WANTS_CMPL));
 }
 
 bool lc_op_put(struct lc_op *o, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_stadd_t rmt,
                size_t size, unsigned long int flags)
 {
     (void)id, (void)lcl, (void)rmt, (void)flags;
-    check(o->rank < PROCS && size <= LA_SMALL_GET);
+    check(o->rank < PROCS && size <= LA_SHORT_GET_SIZE);
     lc_op_free(o);
     return true;
 }
@@ -73,7 +74,7 @@ bool lc_op_put(struct lc_op *o, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_stad
 utofu_stadd_t la_reply_stadd(utofu_vcq_id_t id, uint32_t req, uint32_t offset)
 {
     (void)id;
-    check(req < LA_REQS && offset < LA_REPLY);
+    check(req < LA_NUM_REQS && offset < LA_REPLY_SIZE);
     return 0;
 }
 
@@ -93,28 +94,28 @@ static void check_in(const struct la_transfer *in)
 {
     const struct la_record *rec = &in->rec;
 
-    check(rec->rank < PROCS && rec->req < LA_REQS && rec->kind >= LA_AM &&
+    check(rec->rank < PROCS && rec->req_index < LA_NUM_REQS && rec->kind >= LA_AM &&
           rec->kind <= LA_LAST_KIND);
     check((rec->flags & LA_ASSIST) == 0 ||
           (rec->kind <= LA_PUT && (rec->flags & LA_RENDEZVOUS) != 0));
 }
 
-/* Like transfer.c, which takes rec.len + 1 bytes for vectors. */
+/* Like transfer.c, which takes rec.total_len + 1 bytes for vectors. */
 void la_transfer_start(struct la_transfer *in)
 {
     check_in(in);
-    check(in->rec.len <= LAPI_MAX_MSG_SZ && (in->rec.flags & LA_WANTS_FIN) != 0);
-    check(in->rec.kind != LA_PUTV || in->rec.value <= in->rec.len);
+    check(in->rec.total_len <= LAPI_MAX_MSG_SZ && (in->rec.flags & LA_WANTS_FIN) != 0);
+    check(in->rec.kind != LA_PUTV || in->rec.list_size <= in->rec.total_len);
 }
 
-void la_transfer_start_list(struct la_transfer *in, const void *there)
+void la_transfer_start_getv(struct la_transfer *in, const void *there)
 {
-    uint8_t list[LA_SLOT];
+    uint8_t list[LA_SLOT_SIZE];
 
     check_in(in);
-    check(in->rec.value <= in->rec.len && in->rec.len <= LAPI_MAX_MSG_SZ);
+    check(in->rec.list_size <= in->rec.total_len && in->rec.total_len <= LAPI_MAX_MSG_SZ);
     if ((in->rec.flags & LA_RENDEZVOUS) == 0)
-        memcpy(list, there, in->rec.value);
+        memcpy(list, there, in->rec.list_size);
 }
 
 void la_transfer_complete(struct la_transfer *in)
@@ -131,7 +132,7 @@ static void *header(lapi_handle_t *hndl, void *uhdr, uint *uhdr_len, ulong *msg_
     uint8_t sum = 0;
 
     (void)hndl, (void)handler, (void)user_info;
-    check(info->src < PROCS && *uhdr_len <= LA_MAX_UHDR);
+    check(info->src < PROCS && *uhdr_len <= LA_MAX_UHDR_SIZE);
     for (uint i = 0; uhdr != NULL && i < *uhdr_len; i++)
         sum = (uint8_t)(sum + ((const uint8_t *)uhdr)[i]);
     for (ulong i = 0; data != NULL && i < *msg_len; i++)
@@ -151,9 +152,10 @@ static void *header_of_vector(lapi_handle_t *hndl, void *uhdr, uint *uhdr_len, u
 static void repair_list(struct la_record *rec)
 {
     const uint64_t address = (uintptr_t)arena;
-    uint8_t *at = (uint8_t *)rec + LA_LONG_HEADER + (rec->uhdr_len + 7u) / 8 * 8;
+    uint8_t *at = (uint8_t *)rec + LA_LONG_HEADER_SIZE + la_padded_len(rec->uhdr_len);
 
-    for (; at + sizeof(struct la_piece) <= (uint8_t *)rec + LA_SLOT; at += sizeof(struct la_piece))
+    for (; at + sizeof(struct la_segment) <= (uint8_t *)rec + LA_SLOT_SIZE;
+         at += sizeof(struct la_segment))
         memcpy(at, &address, sizeof(address));
 }
 
@@ -165,39 +167,40 @@ static void repair_address(struct la_record *rec)
     if (rec->kind == LA_PUTV || rec->kind == LA_GETV)
         repair_list(rec);
     if (rec->kind != LA_AM)
-        rec->at = (uintptr_t)arena + rec->at % 16;
-    else if (rec->at % 4 == 0)
-        memcpy(&rec->at, &handler, sizeof(rec->at));
-    else if (rec->at % 4 == 1)
-        rec->at = (uintptr_t)arena + rec->at % ARENA;
+        rec->tgt_addr = (uintptr_t)arena + rec->tgt_addr % 16;
+    else if (rec->tgt_addr % 4 == 0)
+        memcpy(&rec->tgt_addr, &handler, sizeof(rec->tgt_addr));
+    else if (rec->tgt_addr % 4 == 1)
+        rec->tgt_addr = (uintptr_t)arena + rec->tgt_addr % ARENA;
     else
-        rec->at = (rec->flags & LA_VECTOR) != 0 ? 2 : rec->at % LAPI_ADDRTBL_SZ % 2;
+        rec->tgt_addr = (rec->flags & LA_VECTOR) != 0 ? 2 : rec->tgt_addr % LAPI_ADDRTBL_SZ % 2;
 }
 
 static void fill_slot(struct fuzz_input *in)
 {
-    uint8_t mode = fuzz_byte(in), lane = fuzz_byte(in) % (LA_LANES + 1);
-    uint32_t slot = lane < LA_LANES ? la_inbox_next_slot(lane)
-                                    : LA_LANES * LA_LANE_SLOTS + mode % LA_SHARED_SLOTS;
+    uint8_t mode = fuzz_byte(in), lane = fuzz_byte(in) % (LA_PRIVATE_LANES + 1);
+    uint32_t slot = lane < LA_PRIVATE_LANES
+                        ? la_inbox_next_slot(lane)
+                        : LA_PRIVATE_LANES * LA_LANE_SLOTS + mode % LA_SHARED_SLOTS;
     struct la_record *rec = (struct la_record *)inbox[slot];
     uint16_t size;
 
     fuzz_bytes(in, &size, sizeof(size));
-    memset(rec, 0xa5, LA_SLOT);
-    fuzz_bytes(in, rec, LA_LONG_HEADER + size % (LA_SLOT - LA_LONG_HEADER));
+    memset(rec, 0xa5, LA_SLOT_SIZE);
+    fuzz_bytes(in, rec, LA_LONG_HEADER_SIZE + size % (LA_SLOT_SIZE - LA_LONG_HEADER_SIZE));
     repair_address(rec);
-    rec->number = 0;
-    if (mode % 2 == 0 && lane < LA_LANES) {
-        rec->number = la.inbox.next[lane] + 1;
+    rec->seq = 0;
+    if (mode % 2 == 0 && lane < LA_PRIVATE_LANES) {
+        rec->seq = la.inbox.num_consumed[lane] + 1;
         la_dispatch_poll_memory();
     }
-    la_dispatch_arrived(slot);
+    la_dispatch_handle_notice(slot);
     la_dispatch_run();
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-    static const struct lc_port_config kind = {.num_ops = LA_OPS, .bounce_size = LA_SLOT};
+    static const struct lc_port_config kind = {.num_ops = LA_NUM_OPS, .bounce_size = LA_SLOT_SIZE};
 
     (void)argc, (void)argv;
     la.net.port.config = &kind;
@@ -217,7 +220,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     la_dispatch_setup();
     memset(&control, 0, sizeof(control));
     memset(inbox, 0, sizeof(inbox));
-    control.lanes = LA_LANES;
+    control.lanes_requested = LA_PRIVATE_LANES;
     la_hdr_handlers_set(1, (void *)(uintptr_t)header);
     la_hdr_handlers_set(2, (void *)(uintptr_t)header_of_vector);
     while (in.left > 0)

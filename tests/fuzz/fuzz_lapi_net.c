@@ -13,8 +13,8 @@
 enum { PROCS = 4, BASE = 1 << 20 };
 
 static struct fuzz_input in;
-static bool in_flight[LA_OPS]; /* by EDATA */
-static struct lc_op *ending;   /* whose end uTofu is reporting */
+static bool in_flight[LA_NUM_OPS]; /* by EDATA */
+static struct lc_op *ending;       /* whose end uTofu is reporting */
 
 struct la la = {.job.procs = PROCS};
 
@@ -35,7 +35,8 @@ static void note_arrived(utofu_stadd_t stadd)
     (void)stadd;
 }
 
-static const struct la_upcalls upcalls = {.put_arrived = note_arrived, .peer_lost = note_lost};
+static const struct la_upcalls upcalls = {.put_arrived = note_arrived,
+                                          .peer_unreachable = note_lost};
 
 int utofu_get_onesided_tnis(utofu_tni_id_t **tnis, size_t *num)
 {
@@ -89,9 +90,9 @@ static int start(uint64_t edata)
 {
     uint8_t what = fuzz_byte(&in);
 
-    if (edata == LA_NO_OP)
+    if (edata == LA_EDATA_NO_OP)
         return UTOFU_SUCCESS;
-    check(edata < LA_OPS && !in_flight[edata]);
+    check(edata < LA_NUM_OPS && !in_flight[edata]);
     if (what == 0xff) {
         ending = &la.net.port.ops[edata];
         return UTOFU_ERR_INVALID_VCQ_ID;
@@ -144,7 +145,7 @@ int utofu_poll_mrq(utofu_vcq_hdl_t hdl, unsigned long int flags, struct utofu_mr
     ending = NULL;
     if (type % 2 != 0)
         return UTOFU_SUCCESS;
-    if (edata >= LA_OPS || !in_flight[edata])
+    if (edata >= LA_NUM_OPS || !in_flight[edata])
         return UTOFU_ERR_NOT_FOUND;
     in_flight[edata] = false;
     ending = &la.net.port.ops[edata];

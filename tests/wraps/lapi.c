@@ -15,8 +15,8 @@ void __wrap_la_inbox_setup(void);
 void __wrap_la_inbox_setup(void)
 {
     __real_la_inbox_setup();
-    for (int lane = 0; lane < LA_LANES; lane++)
-        la.inbox.next[lane] = FIRST;
+    for (int lane = 0; lane < LA_PRIVATE_LANES; lane++)
+        la.inbox.num_consumed[lane] = FIRST;
 }
 
 bool __real_la_control_setup(void);
@@ -25,7 +25,7 @@ bool __wrap_la_control_setup(void)
 {
     if (!__real_la_control_setup())
         return false;
-    for (int lane = 0; lane < LA_LANES; lane++)
+    for (int lane = 0; lane < LA_PRIVATE_LANES; lane++)
         la.control.words->freed[lane] = FIRST;
     return true;
 }
@@ -36,7 +36,7 @@ struct la_peer *__wrap_la_peer_connect(uint32_t rank, int *rc)
 {
     struct la_peer *peer = __real_la_peer_connect(rank, rc);
 
-    if (peer && la_has_own_lane(peer) && peer->sent == 0)
+    if (peer && la_has_private_lane(peer) && peer->sent == 0)
         peer->sent = peer->freed = FIRST;
     return peer;
 }
