@@ -157,7 +157,6 @@ struct la_transfer {
 };
 
 /* The state of each file. */
-
 struct la_lock {
     uint32_t word, depth;   /* 1: locked; levels of recursion */
     uint32_t program_depth; /* part of depth: locks of the program (LAPI_Util()) */

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH = 16 };
+enum { BATCH_SIZE = 16 };
 
 void la_dispatch_setup(void)
 {
@@ -68,7 +68,7 @@ static uint32_t handle_batch(void)
 {
     uint32_t handled = 0, kept = 0, i;
 
-    for (i = 0; i < la.dispatch.num_ready && handled < BATCH; i++) {
+    for (i = 0; i < la.dispatch.num_ready && handled < BATCH_SIZE; i++) {
         uint16_t slot = la.dispatch.ready[i];
 
         if (!can_execute(slot)) {

@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-enum { FIRST_REPORTS = 64 };
+enum { MIN_REPORTS = 64 };
 
 void la_errors_setup(LAPI_err_hndlr *handler)
 {
@@ -26,13 +26,13 @@ void la_errors_close(void)
 
 static bool grow_reports(void)
 {
-    uint32_t most = la.errors.max_reports == 0 ? FIRST_REPORTS : 2 * la.errors.max_reports;
-    struct la_report *more = realloc(la.errors.reports, most * sizeof(*more));
+    uint32_t max_reports = la.errors.max_reports == 0 ? MIN_REPORTS : 2 * la.errors.max_reports;
+    struct la_report *more = realloc(la.errors.reports, max_reports * sizeof(*more));
 
     if (more == NULL)
         return false;
     la.errors.reports = more;
-    la.errors.max_reports = most;
+    la.errors.max_reports = max_reports;
     return true;
 }
 

@@ -13,10 +13,10 @@
 #include "watch.h"
 
 enum {
-    POLLS = 16,            /* notices polled before records are handled */
+    MAX_NOTICE_POLLS = 16, /* notices polled before records are handled */
     EMPTY_POLLS = 8,       /* empty polls of memory before everything else is polled too */
     MAX_MEMORY_POLLS = 32, /* polls of memory before everything else is polled in any case */
-    NOTICES = 2, /* notices polled for each message: a message has one, and may need another */
+    MESSAGE_NOTICES = 2,   /* polled for each message, which has one, and may need another */
 };
 
 void la_progress_put_arrived(utofu_stadd_t put_end)
@@ -48,7 +48,7 @@ static bool poll_notices(void)
 {
     bool any = false, handled = false;
 
-    for (int i = 0; i < POLLS && !handled && la_net_poll(); i++) {
+    for (int i = 0; i < MAX_NOTICE_POLLS && !handled && la_net_poll(); i++) {
         any = true;
         handled = la_dispatch_poll_memory();
         handled |= la_dispatch_run();
@@ -79,7 +79,7 @@ bool la_progress(void)
         la.progress.idle % EMPTY_POLLS == EMPTY_POLLS - 1 || !la_dispatch_may_poll_memory() ||
         la_transfer_busy() || la_assist_is_pending())
         return progress_all() | any;
-    for (int i = 0; i < NOTICES && la.progress.idle == 1 && la_net_poll(); i++)
+    for (int i = 0; i < MESSAGE_NOTICES && la.progress.idle == 1 && la_net_poll(); i++)
         any |= la_dispatch_run();
     return any;
 }

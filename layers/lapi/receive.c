@@ -35,7 +35,7 @@ static uint32_t payload_capacity(const struct la_record *rec)
     if ((rec->flags & LA_INLINE) != 0)
         return LA_INLINE_PAYLOAD;
     return (rec->flags & LA_LONG_HEADER_FLAGS) != 0 ? LA_LONG_HEADER_PAYLOAD
-                                                    : LA_SLOT_SIZE - LA_CACHE_LINE;
+                                                    : LA_SLOT_SIZE - LA_SHORT_HEADER_SIZE;
 }
 
 /* Checks that the kind permits the flags, and that a record that needs a reply asks for one. */
@@ -90,7 +90,7 @@ static uint8_t *uhdr_of(struct la_record *rec)
     if ((rec->flags & LA_INLINE) != 0)
         return (uint8_t *)rec + LA_INLINE_HEADER_SIZE;
     return (uint8_t *)rec +
-           ((rec->flags & LA_LONG_HEADER_FLAGS) != 0 ? LA_LONG_HEADER_SIZE : LA_CACHE_LINE);
+           ((rec->flags & LA_LONG_HEADER_FLAGS) != 0 ? LA_LONG_HEADER_SIZE : LA_SHORT_HEADER_SIZE);
 }
 
 static uint8_t *data_of(struct la_record *rec)

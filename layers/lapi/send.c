@@ -97,7 +97,7 @@ static size_t header_size(const struct la_req *r, size_t data)
     if ((r->flags & LA_LONG_HEADER_FLAGS) != 0)
         return LA_LONG_HEADER_SIZE;
     return la_padded_len(r->uhdr_len) + data <= LA_INLINE_PAYLOAD ? LA_INLINE_HEADER_SIZE
-                                                                  : LA_CACHE_LINE;
+                                                                  : LA_SHORT_HEADER_SIZE;
 }
 
 static size_t build_record(const struct la_req *r, void *slot, uint64_t number)

@@ -18,9 +18,9 @@
 #include <string.h>
 
 enum {
-    FRAGMENT_SIZE = 4 << 20,
-    MAX_FRAGMENTS = 4, /* of a transfer, in flight */
-    RESERVED_OPS = 8,  /* ops reserved for replies */
+    FRAGMENT_SIZE = 4 << 20, /* bytes of a get or put */
+    MAX_FRAGMENTS = 4,       /* of a transfer, in flight */
+    RESERVED_OPS = 8,        /* ops reserved for replies */
 };
 
 void la_transfer_setup(void)

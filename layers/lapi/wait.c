@@ -19,9 +19,9 @@ enum {
                             system call, and another process may keep the core for long */
     CALL_POLLS = 8192,  /* empty polls of a waiting call before it sleeps between polls */
     THREAD_POLLS = 256, /* the same for the thread for interrupts */
-    NAP_NS = 20 * 1000,
+    SHORT_SLEEP_NS = 20 * 1000,
     SHORT_SLEEPS = 64, /* number of sleeps before they become longer */
-    LONG_NAP_US = 200,
+    LONG_SLEEP_US = 200,
     CALL_SLEEP_NS = 500 * 1000, /* sleep of the interrupt thread while a call polls */
 };
 
@@ -40,9 +40,9 @@ static void sleep_for_notice(uint32_t sleep_count)
     const utofu_vcq_hdl_t vcq = la_port()->vcq;
 
     if (sleep_count < SHORT_SLEEPS)
-        lc_sleep_ns(NAP_NS);
+        lc_sleep_ns(SHORT_SLEEP_NS);
     else
-        utofu_wait_vcqs(&vcq, 1, LONG_NAP_US);
+        utofu_wait_vcqs(&vcq, 1, LONG_SLEEP_US);
 }
 
 /* True if this host has a core for each task; assumes that all tasks are on this host. */

@@ -51,7 +51,7 @@ struct la_control {
  * number. Other records have sequence number 0, and are complete when their notice arrives.
  */
 struct la_record {
-    uint8_t kind, flags;
+    uint8_t kind, flags; /* enum la_kind; LA_WANTS_CMPL... */
     uint16_t uhdr_len;
     uint32_t rank;     /* of the origin */
     uint64_t tgt_addr; /* address at the target: of the data, or of the header handler (LA_AM) */
@@ -59,13 +59,13 @@ struct la_record {
     uint32_t payload_len; /* bytes of data in the record */
     uint16_t req_index;   /* index of the request at the origin */
     uint16_t rmw_op;      /* RMW_ops_t of an atomic operation */
-    /* These only with LA_LONG_HEADER_FLAGS: */
+    /* With LA_LONG_HEADER_FLAGS only, except seq: */
     utofu_vcq_id_t vcq_id; /* of the origin */
     union {
         uint64_t total_len; /* bytes of data, in the record or not; of LA_PUTV, LA_GETV with list */
         uint64_t compare;   /* of COMPARE_AND_SWAP */
     };
-    utofu_stadd_t org_stadd; /* of the data at the origin, if they are not in the record */
+    utofu_stadd_t org_stadd; /* at the origin: of the data, or of the destination of a get */
     uint64_t seq;            /* of an inline record in its lane, from 1 */
     union {
         uint64_t operand;   /* of an atomic operation */
@@ -75,8 +75,9 @@ struct la_record {
 enum {
     LA_INLINE_HEADER_SIZE = 32, /* of an inline record; user header and data follow */
     LA_INLINE_PAYLOAD = 24,
-    LA_CACHE_LINE = 64, /* also the header size of other records without LA_LONG_HEADER_FLAGS */
-    LA_LONG_HEADER_SIZE = 72,
+    LA_CACHE_LINE = 64, /* size of an inline record */
+    LA_SHORT_HEADER_SIZE = 64,
+    LA_LONG_HEADER_SIZE = 72, /* with any of LA_LONG_HEADER_FLAGS */
     LA_LONG_HEADER_PAYLOAD = LA_SLOT_SIZE - LA_LONG_HEADER_SIZE, /* user header and data that fit */
 };
 _Static_assert(sizeof(struct la_record) == LA_LONG_HEADER_SIZE &&
@@ -121,8 +122,7 @@ struct la_segment {
 /*
  * If origin and target can map each other's memory, both move a large message. It is cut into
  * chunks, and each side claims the next chunk with an atomic add on the claim word in the reply
- * area. The target requests assistance; the origin reports with its rank how many chunks it has
- * put.
+ * area. The target requests assistance; the origin reports how many chunks it has put.
  *
  * The origin sends the record first, and checks its memory registration afterwards. Until then
  * claims are closed.
