@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Partner k of a process is the process 2^k ranks ahead (finger k of Chord). A process knows the
+ * Partner k of a process is the process 2^k ranks ahead (partner k of Chord). A process knows the
  * VCQ ids of its partners from the start, puts words to them, and probes whether they are alive
  * (keepalive): four times a second, with one probe in flight. Most calls do not read the clock.
  */

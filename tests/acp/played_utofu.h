@@ -147,7 +147,7 @@ void lc_log(const char *layer, int rank, const char *format, ...)
     va_end(args);
 }
 
-const char *lc_read_error(char *text)
+const char *lc_get_last_error(char *text)
 {
     return text;
 }
@@ -192,11 +192,11 @@ static utofu_vcq_id_t id_of(uint32_t rank, uint32_t color)
 }
 
 enum lc_exchange_result lc_exchange_ids(const struct lc_exchange *m, uint64_t rank,
-                                        utofu_vcq_id_t id, uint64_t fingers[LC_MAX_FINGERS])
+                                        utofu_vcq_id_t id, uint64_t partners[LC_MAX_PARTNERS])
 {
     CHECK(id_of(RANK, 0) == id && m->job->procs == PROCS);
     for (uint32_t k = 0; k < 3; k++)
-        fingers[k] = id_of((uint32_t)(rank + (1u << k)) % PROCS, 0);
+        partners[k] = id_of((uint32_t)(rank + (1u << k)) % PROCS, 0);
     return exchange_result;
 }
 
@@ -218,12 +218,12 @@ void lc_sleep_ns(long ns)
     fake_clock_pass_ms((uint64_t)ns / 1000000 + 1);
 }
 
-bool lc_yield_is_contended(void)
+bool lc_yield_core(void)
 {
     return true;
 }
 
-void lc_spin_wait(const uint32_t *word, uint32_t value)
+void lc_spin_while_equal(const uint32_t *word, uint32_t value)
 {
     CHECK(*word != value); /* there is no other thread */
 }
@@ -525,7 +525,7 @@ static void arrive_everywhere(const struct flying *f)
     uint64_t offset = f->rmt & 0xffffffff;
 
     if (f->rmt >> 62 && (f->rmt >> 32 & 0xffff) == AL_STAG_CONTROL && al.control &&
-        offset >= offsetof(struct lc_words, sync) && offset < sizeof(struct lc_words))
+        offset >= offsetof(struct lc_common_words, sync) && offset < sizeof(struct lc_common_words))
         for (uint32_t k = 0; k < 3; k++)
             al.control->common.sync[k] = f->value;
 }

@@ -260,7 +260,7 @@ static void begin(void)
     memset(played, 0, sizeof(*played));
     for (uint32_t r = 0; r < PROCS; r++)
         for (uint32_t k = 0; k < 3; k++)
-            played->controls[r].common.fingers[k] = id_of((r + (1u << k)) % PROCS, 0);
+            played->controls[r].common.partners[k] = id_of((r + (1u << k)) % PROCS, 0);
     CHECK(acp_init(NULL, NULL) == 0);
     acp_atkey_t key = acp_register_memory(own_bytes, sizeof(own_bytes), 0);
     own = acp_query_ga(key, own_bytes);
@@ -713,7 +713,7 @@ static void commands_of_others(void)
  * Other processes
  */
 
-/* A process that is no finger is found by way of fingers. */
+/* A process that is no partner is found by way of partners. */
 static void processes_are_found_by_fingers(void)
 {
     begin();
@@ -784,7 +784,7 @@ static void jobs_are_ended(void)
     progress_once();
     CHECK(strstr(line, "no such rank") && al.control->aborted == 0);
     CHECK(ends_job(see_abort, "rank 2 ends the job"));
-    for (uint32_t k = 0; k < al.job.num_fingers; k++) /* and the others are told */
+    for (uint32_t k = 0; k < al.job.num_partners; k++) /* and the others are told */
         CHECK(played_control((RANK + (1u << k)) % PROCS)->aborted == 3);
     settle_by_hand();
     end();
@@ -803,7 +803,7 @@ static void barriers_check_what_arrives(void)
     uint64_t epoch = al.epoch;
     CHECK(acp_sync() == 0 && al.epoch == epoch + 1);
     settle();
-    for (uint32_t k = 0; k < al.job.num_fingers; k++)
+    for (uint32_t k = 0; k < al.job.num_partners; k++)
         CHECK(played_control((RANK + (1u << k)) % PROCS)->common.sync[k] == epoch + 1);
     CHECK(ends_job(early_barrier, "number of barrier"));
     settle_by_hand();

@@ -144,7 +144,7 @@ int utofu_compat_rank_node(uint32_t rank, uint32_t *node, uint8_t coords[])
     return has_no_nodes ? UTOFU_ERR_FATAL : UTOFU_SUCCESS;
 }
 
-const char *lc_read_error(char *text)
+const char *lc_get_last_error(char *text)
 {
     return text;
 }
