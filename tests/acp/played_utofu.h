@@ -525,9 +525,10 @@ static void arrive_everywhere(const struct flying *f)
     uint64_t offset = f->rmt & 0xffffffff;
 
     if (f->rmt >> 62 && (f->rmt >> 32 & 0xffff) == AL_STAG_CONTROL && al.control &&
-        offset >= offsetof(struct lc_common_words, sync) && offset < sizeof(struct lc_common_words))
+        offset >= offsetof(struct lc_common_words, barrier_epochs) &&
+        offset < sizeof(struct lc_common_words))
         for (uint32_t k = 0; k < 3; k++)
-            al.control->common.sync[k] = f->value;
+            al.control->common.barrier_epochs[k] = f->value;
 }
 
 /* Does what the communication is for. Returns its code. */

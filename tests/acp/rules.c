@@ -792,7 +792,7 @@ static void jobs_are_ended(void)
 
 static void early_barrier(void)
 {
-    al.control->common.sync[0] = al.epoch + 3;
+    al.control->common.barrier_epochs[0] = al.epoch + 3;
     acp_sync();
 }
 
@@ -804,7 +804,7 @@ static void barriers_check_what_arrives(void)
     CHECK(acp_sync() == 0 && al.epoch == epoch + 1);
     settle();
     for (uint32_t k = 0; k < al.job.num_partners; k++)
-        CHECK(played_control((RANK + (1u << k)) % PROCS)->common.sync[k] == epoch + 1);
+        CHECK(played_control((RANK + (1u << k)) % PROCS)->common.barrier_epochs[k] == epoch + 1);
     CHECK(ends_job(early_barrier, "number of barrier"));
     settle_by_hand();
     end();

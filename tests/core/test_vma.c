@@ -75,7 +75,7 @@ static void walk(const struct sp_vma *all, size_t n, uint64_t lo, uint64_t hi, b
 
     sp_vma_init(&maps);
     cr_assert(sp_vma_open(&maps));
-    maps.reads = reads;
+    maps.lacks_query = reads;
     for (size_t i = 0; i < n; i++) {
         if (all[i].lo <= lo || all[i].hi >= hi)
             continue;

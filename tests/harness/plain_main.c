@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A plain runner that replaces Criterion's: Criterion maps memory at addresses that ThreadSanitizer
- * reserves, and takes lost memory for a warning. Runs each test in a forked process, one after the other. Supports --filter SUITE/TEST
- * (a glob) and ignores other options. Its definitions override libcriterion's with the same names.
+ * reserves, and takes lost memory for a warning. Runs each test in a forked process, one after the
+ * other. Supports --filter SUITE/TEST (a glob) and ignores other options. Its definitions override
+ * libcriterion's with the same names.
  */
 #include <criterion/criterion.h>
 #include <criterion/logging.h>

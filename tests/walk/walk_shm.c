@@ -413,7 +413,7 @@ static void put_peer(struct bytes *bytes, const struct sp_peer *peer)
     put_byte(bytes, peer->pending_notifications);
     put_byte(bytes, peer->seg != NULL);
     put_byte(bytes, peer->state == SP_PEER_RETRY && peer->retry_ms != 0);
-    put_byte(bytes, (unsigned int)(peer->closings_seen & 0xff));
+    put_byte(bytes, (unsigned int)(peer->closed_eps_seen & 0xff));
     put_byte(bytes, peer->backoff_ms != 0);
 }
 
@@ -437,7 +437,7 @@ static void put_ring(struct bytes *bytes, const struct sp_ep *ep)
         put_byte(bytes, 40 + slot->kind);
         put_byte(bytes, slot->kind == SP_KIND_REQUEST
                             ? (unsigned int)(slot->imm & 0xff)
-                            : sp_conn_by_name((struct sp_ep *)ep, slot->conn) != NULL);
+                            : sp_conn_by_id((struct sp_ep *)ep, slot->conn) != NULL);
     }
 }
 
@@ -568,7 +568,7 @@ static void check_side(int side)
         WALK_CHECK(!other->dead && other->link == IS_UP);
         const struct sp_conn *conn = sp_conn_of(process->end->conn);
         const struct sp_conn *peer = sp_conn_of(other->end->conn);
-        WALK_CHECK(conn->state == SP_CONN_UP && conn->rmt_conn_id == peer->name);
+        WALK_CHECK(conn->state == SP_CONN_UP && conn->rmt_conn_id == peer->conn_id);
         walk_reached(REACHED_UP);
     }
     if (process->link == FAILED && other->dead && process->reason == PROV_REASON_PEER_DEAD)
