@@ -88,7 +88,7 @@ const struct profile fabric_profiles[] = {
 };
 
 const char *const fabric_fault_texts[NUM_FAULTS] = {
-    "lose=N       the N-th message of each endpoint is lost",
+    "lose=N       the N-th message of each endpoint is lost, as where its connection breaks",
     "fail=N       the N-th message of each endpoint is not sent: an error",
     "refuse-mr=N  no domain takes more than N - 1 regions for peers",
 };
