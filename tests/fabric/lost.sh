@@ -17,6 +17,10 @@ for profile in plain unordered all; do
     out=$("$with" --profile $profile -- "$run" -n 2 "$build/examples/pingpong_notice" 2>&1) || fail "$profile: $out"
     echo "$out" | grep -q 'a connection breaks' && fail "$profile breaks a connection: $out"
 done
+# the first message of each endpoint: replies to requests for connections, and the first message behind them
+limit=$((100 * ${UT_TEST_TIMEOUT_SCALE:-1}))
+out=$(timeout $limit "$with" --fault lose=1 -- "$run" -n 2 "$build/examples/pingpong_notice" 2>&1) || fail "lose=1: $out"
+echo "$out" | grep -q 'rank 1: 1000 rounds' || fail "lose=1: $out"
 out=$("$with" --fault fail=500 -- "$run" -n 2 "$build/examples/pingpong_notice" 2>&1) || fail "fail: $out"
 echo "$out" | grep -q 'rank 1: 1000 rounds' || fail "fail: $out"
 

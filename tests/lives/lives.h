@@ -7,12 +7,13 @@
  * Environment: UT_LIVES (N, default 300), UT_LIVES_TABLE (a file to which each process appends a
  * line with what it had), UT_LIVES_LEAK (heap, fd, map or thread: the bad twin, which loses one in
  * each life, and passes if that is noticed), UT_LIVES_KEPT (bytes that each life may leave behind:
- * what is documented).
+ * what is documented). trace.c tells who allocated what is left behind.
  */
 #ifndef UT_TEST_LIVES_H
 #define UT_TEST_LIVES_H
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -37,6 +38,15 @@ struct lives {
     long total, done;
     struct lives_sample tenth, end;
 };
+
+/* Calls a function of trace.c, if that is preloaded. */
+static inline void lives_trace(const char *function, const char *name, int of_rank)
+{
+    void (*call)(const char *, int) = (void (*)(const char *, int))dlsym(NULL, function);
+
+    if (call)
+        call(name, of_rank);
+}
 
 static inline long lives_total(void)
 {
@@ -133,11 +143,14 @@ static inline struct lives lives_begin(const char *name, int of_rank)
 static inline bool lives_next(struct lives *l)
 {
     lives_lose(l->done);
-    if (++l->done == l->total / 10)
+    if (++l->done == l->total / 10) {
         l->tenth = lives_take();
+        lives_trace("lives_trace_mark", l->name, l->rank);
+    }
     if (l->done < l->total)
         return true;
     l->end = lives_take();
+    lives_trace("lives_trace_print", l->name, l->rank);
     return false;
 }
 
