@@ -94,7 +94,7 @@ static struct terms draw_terms(int owner, int slot)
     t.again = ut_rng_below(&rng, 3) == 0;
     t.remote = ut_rng_below(&rng, 2);
     t.stale = soak_refused_every && ut_rng_below(&rng, 4) == 0;
-    t.on = (int)ut_rng_below(&rng, SOAK_PER_PROC);
+    t.on = (int)ut_rng_below(&rng, UT_PER_PROC);
     t.size = (1 + ut_rng_below(&rng, MOST / 256)) * 256;
     t.offset = ut_rng_below(&rng, (ARENA - t.size) / 256) * 256;
     if (!t.with_stag) {
