@@ -73,7 +73,7 @@ static size_t find_build_id(const uint8_t *notes, size_t size, const uint8_t **i
 }
 
 /* The path of a module, from the root; false: it has no file. */
-static bool find_path(const char *name, char path[PATH_MAX])
+static bool find_file(const char *name, char path[PATH_MAX])
 {
     if (*name)
         return strchr(name, '/') && realpath(name, path);
@@ -101,7 +101,7 @@ static int pack_module(struct dl_phdr_info *info, size_t size, void *arg)
             id_size = find_build_id((const uint8_t *)(uintptr_t)at, h->p_memsz, &id);
         }
     }
-    if (begin >= end || !find_path(info->dlpi_name, path))
+    if (begin >= end || !find_file(info->dlpi_name, path))
         return 0;
     pack_word(p, begin);
     pack_word(p, end);

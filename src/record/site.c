@@ -53,7 +53,7 @@ static int find_own(struct dl_phdr_info *info, size_t size, void *arg)
     return 1;
 }
 
-static bool find_function(void *lib, const char *name, void *function)
+static bool load_unwinder(void *lib, const char *name, void *function)
 {
     void *address = lib ? dlsym(lib, name) : NULL;
 
@@ -65,9 +65,9 @@ void ut_site_open(void)
 {
     void *lib = dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_LOCAL);
 
-    if (!find_function(lib, "_Unwind_GetIP", &unwinder.ip_of) ||
-        !find_function(lib, "_Unwind_GetCFA", &unwinder.cfa_of) ||
-        !find_function(lib, "_Unwind_Backtrace", &unwinder.walk))
+    if (!load_unwinder(lib, "_Unwind_GetIP", &unwinder.ip_of) ||
+        !load_unwinder(lib, "_Unwind_GetCFA", &unwinder.cfa_of) ||
+        !load_unwinder(lib, "_Unwind_Backtrace", &unwinder.walk))
         return;
     dl_iterate_phdr(find_own, &unwinder);
 }

@@ -60,6 +60,10 @@ class Thread:
         if op == r.STARTED:
             c.skip(0, 8)
             return
+        if op in (r.SITE, r.AT):  # where the program is, not what it calls
+            number = c.number()
+            c.take(8 * number if op == r.SITE else 0)
+            return
         c.skip(0, 0)
         if op <= r.NOP:
             self.take_comm(c, op, code)
