@@ -1099,6 +1099,34 @@ def test_answers(folder):
     near("three of twelve round a torus", result["time_us"], predict(job.write(folder))["time_us"], 0.001)
 
 
+def test_circle(folder):
+    """A job of one dimension: neighbours in rank are neighbours."""
+    for nodes in (12, 24, 60):
+        job = recordings.Job(nodes, HEADER)
+        for rank in range(nodes):
+            far = (rank + 1) % nodes
+            t = job.threads[rank].region("put").put((rank, 0, 0), (far, 0, 0), 8,
+                                                         job.flag("LOCAL_MRQ_NOTICE", "REMOTE_MRQ_NOTICE"))
+            t.mrq((rank, 0, 0), "LCL_PUT", (far, 0, 0)).region("put", False)
+        paths = job.write(folder, f"circle{nodes}")
+        circle = regions(predict(paths, "--allocation", str(nodes)))["put"]
+        check(f"{nodes} nodes: each rank has one link to the next", circle["min_us"] == circle["max_us"], circle)
+        order = regions(predict(paths, "--allocation", f"{nodes // 6}x3x2"))["put"]
+        check("in the order of the axes some have more, and none has less",
+              order["min_us"] == circle["min_us"] < order["max_us"], order)
+    size = 65536
+    job = recordings.Job(12, HEADER)  # all-gather: each put is drained before the next
+    for rank in range(12):
+        for step in range(1, 12):
+            to = (rank + step) % 12
+            flags = job.flag("TCQ_NOTICE", "REMOTE_MRQ_NOTICE")
+            job.threads[rank].put((rank, 0, 0), (to, 0, 0), size, flags).tcq((rank, 0, 0))
+    paths = job.write(folder, "gather")
+    times = [predict(paths, "--allocation", a)["time_us"] for a in ("2x3x2", "12")]
+    near("in the order of the axes puts in step share no link", times[0], 11 * size / 6.36e3, 0.15)
+    check("on a circle they do", times[1] > 1.4 * times[0], times)
+
+
 def test_plot(folder):
     paths = two_puts([1, 2], 50000).write(folder)
     run = model(paths, "--plot", os.path.join(folder, "p"))

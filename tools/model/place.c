@@ -26,25 +26,61 @@ static void fold_axis(uint32_t logical, int axis, uint8_t coords[6])
     coords[A + axis] = (uint8_t)(unit % 2 ? size - 1 - in : in);
 }
 
-static void place_allocation(struct um_place *p, const struct um_program *program, const char *text)
+/* Nodes that a number of ranks takes, each as many ranks. Returns the ranks of a node. */
+static uint32_t share_nodes(const struct um_program *program, uint64_t nodes, const char *text)
 {
-    unsigned int n[3] = {1, 1, 1};
-    char rest;
+    uint64_t a_node = (program->size + nodes - 1) / nodes;
 
-    if (sscanf(text, "%ux%ux%u%c", &n[0], &n[1], &n[2], &rest) != 3 || n[0] == 0 || n[1] == 0 ||
-        n[2] == 0 || n[0] > 512 || n[1] > 768 || n[2] > 512)
-        um_fail(UM_EXIT_USAGE,
-                "--allocation '%s': expected three numbers, at most 512x768x512, such as 2x3x2",
-                text);
-    uint64_t nodes = (uint64_t)n[0] * n[1] * n[2], a_node = (program->size + nodes - 1) / nodes;
     if (a_node > MOST_A_NODE)
         um_fail(UM_EXIT_USAGE,
                 "--allocation '%s': %u ranks on %llu nodes would be %llu on one, and the most is "
                 "%d: take %u nodes or more",
                 text, program->size, (unsigned long long)nodes, (unsigned long long)a_node,
                 MOST_A_NODE, (program->size + MOST_A_NODE - 1) / MOST_A_NODE);
+    return (uint32_t)a_node;
+}
+
+/* A job of one dimension: a circle through the nodes of a row of units, so that neighbours in rank
+ * are neighbours. It goes along x and a in one row of nodes, and back through the other five rows
+ * of the units, which b and c tell apart. */
+static void place_on_circle(struct um_place *p, const struct um_program *program, uint32_t nodes,
+                            const char *text)
+{
+    static const uint8_t rows[6][2] = {{0, 0}, {1, 0}, {2, 0}, {2, 1}, {1, 1}, {0, 1}}; /* b, c */
+    uint32_t a_node = share_nodes(program, nodes, text), length = (nodes + 11) / 12 * 2;
+
     for (uint32_t rank = 0; rank < program->size; rank++) {
-        uint32_t node = (uint32_t)(rank / a_node);
+        uint32_t node = rank / a_node, at = node, row = 0;
+        if (node >= length) {
+            uint32_t back = node - length, turn = back / 5, in = back % 5;
+            at = length - 1 - turn;
+            row = 1 + (turn % 2 ? 4 - in : in);
+        }
+        fold_axis(at, 0, p->coords[rank]);
+        p->coords[rank][Y] = p->coords[rank][Z] = 0;
+        p->coords[rank][B] = rows[row][0];
+        p->coords[rank][C] = rows[row][1];
+    }
+}
+
+static void place_allocation(struct um_place *p, const struct um_program *program, const char *text)
+{
+    unsigned int n[3] = {1, 1, 1};
+    char rest;
+
+    if (sscanf(text, "%u%c", &n[0], &rest) == 1 && n[0] > 0 && n[0] <= 12 * 256) {
+        place_on_circle(p, program, n[0], text);
+        return;
+    }
+    if (sscanf(text, "%ux%ux%u%c", &n[0], &n[1], &n[2], &rest) != 3 || n[0] == 0 || n[1] == 0 ||
+        n[2] == 0 || n[0] > 512 || n[1] > 768 || n[2] > 512)
+        um_fail(UM_EXIT_USAGE,
+                "--allocation '%s': expected three numbers, at most 512x768x512, such as 2x3x2, or "
+                "one up to 3072, such as 12",
+                text);
+    uint32_t a_node = share_nodes(program, (uint64_t)n[0] * n[1] * n[2], text);
+    for (uint32_t rank = 0; rank < program->size; rank++) {
+        uint32_t node = rank / a_node;
         fold_axis(node % n[0], 0, p->coords[rank]);
         fold_axis(node / n[0] % n[1], 1, p->coords[rank]);
         fold_axis(node / n[0] / n[1], 2, p->coords[rank]);

@@ -29,7 +29,8 @@ struct um_place {
 };
 
 /* The coordinates of the recording; or an allocation "2x3x2": three axes as of a job on Fugaku, x
- * and a, y and b, z and c together, ranks in order along the first axis; or a file with a line of
+ * and a, y and b, z and c together, ranks in order along the first axis; or "12": so many nodes in
+ * a circle, neighbours in rank being neighbours; or a file with a line of
  * six coordinates for each rank. NULL: not given. */
 void um_place_processes(struct um_place *place, const struct um_machine *machine,
                         const struct um_program *program, const char *allocation, const char *map);
