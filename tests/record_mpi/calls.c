@@ -62,6 +62,25 @@ static void persistent(void)
     MPI_Request_free(&requests[1]);
 }
 
+/* Collectives of MPI 4. */
+static void persistent_collectives(void)
+{
+#if MPI_VERSION >= 4
+    double one = rank, sum;
+    MPI_Request requests[2];
+
+    MPI_Allreduce_init(&one, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL,
+                       &requests[0]);
+    MPI_Bcast_init_c(&one, 1, MPI_DOUBLE, 1, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[1]);
+    for (int i = 0; i < 2; i++) {
+        MPI_Startall(2, requests);
+        MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    }
+    MPI_Request_free(&requests[0]);
+    MPI_Request_free(&requests[1]);
+#endif
+}
+
 static void collectives(void)
 {
     double one = rank, sum, many[4], sums[2] = {1, 2};
@@ -128,6 +147,7 @@ int main(int argc, char **argv)
     collectives();
     communicators();
     one_sided();
+    persistent_collectives();
     MPI_Finalize();
     return 0;
 }

@@ -215,6 +215,19 @@ void mr_coll(uint64_t begin, unsigned int which, MPI_Comm comm, int root, int64_
     mr_to->write(begin, UT_RECORD_MPI_COLL, false, numbers, 6);
 }
 
+void mr_persistent_coll(uint64_t begin, unsigned int which, MPI_Comm comm, int root, int64_t bytes,
+                        int64_t elements, MPI_Request request)
+{
+    const struct mr_posted p = {
+        .kind = UT_RECORD_MPI_COLL,
+        .numbers = {which, mr_comm(comm, begin), root < 0 ? -1 : root, bytes, elements, -1},
+        .n = 6,
+        .request_at = 5};
+
+    mr_request_add(request, false, &p);
+    mr_to->end(begin);
+}
+
 struct neighbors {
     int *in, *out, num_in, num_out;
 };

@@ -99,6 +99,9 @@ void mr_persistent_recv(uint64_t begin, MPI_Comm comm, int source, int tag, MPI_
 void mr_started(uint64_t begin, int num, const MPI_Request requests[]);
 void mr_coll(uint64_t begin, unsigned int which, MPI_Comm comm, int root, int64_t bytes,
              int64_t elements, const MPI_Request *request);
+/* A persistent one: each start of the request is recorded. */
+void mr_persistent_coll(uint64_t begin, unsigned int which, MPI_Comm comm, int root, int64_t bytes,
+                        int64_t elements, MPI_Request request);
 void mr_neighbors(uint64_t begin, MPI_Comm comm, int64_t bytes, const MPI_Request *request);
 void mr_neighborsv(uint64_t begin, MPI_Comm comm, const int counts[], MPI_Datatype type);
 /* comm: whose processes all make the call; MPI_COMM_NULL: those of the new one. */
