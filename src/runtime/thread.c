@@ -175,7 +175,8 @@ static uint32_t delay_next_try(struct ut_vcq *vcq)
 static void visit_vcq(struct ut_vcq *vcq, void *arg)
 {
     int *timeout = arg;
-    bool woken = __atomic_load_n(&vcq->wake_pending, __ATOMIC_ACQUIRE);
+    /* not before ut_thread_begin_serving(): see ut_thread_wake() */
+    bool woken = __atomic_load_n(&vcq->wake_pending, __ATOMIC_SEQ_CST);
     uint64_t now = ut_now_ms(), due = __atomic_load_n(&vcq->next_check_at, __ATOMIC_RELAXED);
 
     if (!woken && due == 0)
