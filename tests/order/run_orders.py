@@ -47,6 +47,14 @@ PIECES = {
         "provider/shm/state.c": {"sp_request_peer_checks"},
         "provider/shm/prov.c": {"collect_rung_owners"},
     },
+    "wait": {
+        "src/vcq/wait.c": {"end_waiter", "ut_vcq_request_progress"},
+        "src/vcq/wait.h": {"ut_waiter_has_ended"},
+        "src/runtime/wait.c": {"take_eventfd", "give_eventfd", "wait_in"},
+        "src/runtime/thread.c": {
+            "ut_thread_wake", "visit_vcq", "ut_thread_begin_serving", "ut_thread_end_serving",
+        },
+    },
 }
 SLOW = "slow:"
 Site = collections.namedtuple("Site", "pc kind order fail file function line")

@@ -759,8 +759,10 @@ static uint32_t count_ways(int t)
     if (op->kind == FENCE)
         return 1;
     struct loc *loc = loc_of(op->at, op->size);
-    if (op->kind == WAIT || op->kind == LOCK)
-        return (latest(loc)->value != 0) == (op->kind == WAIT);
+    if (op->kind == WAIT)
+        return (latest(loc)->value & op->expected) != 0;
+    if (op->kind == LOCK)
+        return latest(loc)->value == 0;
     if (model == X86)
         return 1;
     if (op->kind == STORE)
@@ -816,9 +818,12 @@ static void execute(int t, uint32_t way)
         struct word *w = word_of((uintptr_t)op->at & ~3ul);
         if (w->written > th->view.clock[w->writer])
             report_race(t, (uintptr_t)op->at, op->pc, "accesses");
-        if (op->kind == WAIT || op->kind == LOCK) {
+        if (op->kind == WAIT && op->operand == UINT64_MAX) { /* nothing is cleared */
+            op->result = latest(loc)->value;
+            read_store(t, loc, latest(loc), __ATOMIC_SEQ_CST, op->pc);
+        } else if (op->kind == WAIT || op->kind == LOCK) {
             op->order = __ATOMIC_SEQ_CST;
-            op->operand = op->kind == LOCK;
+            op->operand = op->kind == LOCK ? 1 : latest(loc)->value & op->operand;
             read_and_write(t, loc, newest(loc), op);
         } else if (op->kind == STORE && model == X86 && !is_sc(op->order) && is_shared(op)) {
             buffer_store(t, loc, op);
@@ -995,7 +1000,7 @@ void uv_event_post(uint64_t *event)
 void uv_event_wait(uint64_t *event)
 {
     do_late();
-    perform((struct op){.kind = WAIT, .at = event, .size = 8, .pc = PC});
+    perform((struct op){.kind = WAIT, .at = event, .size = 8, .expected = UINT64_MAX, .pc = PC});
 }
 
 bool uv_event_take(uint64_t *event)
@@ -1006,6 +1011,51 @@ bool uv_event_take(uint64_t *event)
                             .size = 8,
                             .operand = 0,
                             .pc = PC});
+}
+
+void uv_events_post(uint64_t *events, uint64_t bits)
+{
+    step((struct op){
+        .kind = OR, .order = __ATOMIC_SEQ_CST, .at = events, .size = 8, .operand = bits, .pc = PC});
+}
+
+uint64_t uv_events_poll(uint64_t *events, uint64_t mask)
+{
+    do_late();
+    return mask & perform((struct op){.kind = WAIT,
+                                      .at = events,
+                                      .size = 8,
+                                      .operand = UINT64_MAX,
+                                      .expected = mask,
+                                      .pc = PC});
+}
+
+uint64_t uv_events_now(uint64_t *events, uint64_t mask)
+{
+    return mask & step((struct op){
+                      .kind = LOAD, .order = __ATOMIC_SEQ_CST, .at = events, .size = 8, .pc = PC});
+}
+
+bool uv_events_take(uint64_t *events, uint64_t bits)
+{
+    return bits & step((struct op){.kind = AND,
+                                   .order = __ATOMIC_SEQ_CST,
+                                   .at = events,
+                                   .size = 8,
+                                   .operand = ~bits,
+                                   .pc = PC});
+}
+
+bool uv_mutex_try(uint64_t *mutex)
+{
+    return step((struct op){.kind = CAS,
+                            .order = __ATOMIC_ACQUIRE,
+                            .fail_order = __ATOMIC_RELAXED,
+                            .at = mutex,
+                            .size = 8,
+                            .operand = 1,
+                            .expected = 0,
+                            .pc = PC}) == 0;
 }
 
 void uv_mutex_lock(uint64_t *mutex)

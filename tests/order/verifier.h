@@ -53,7 +53,16 @@ void uv_event_wait(uint64_t *event);
 /* True, and empties the counter, if it is not empty. */
 bool uv_event_take(uint64_t *event);
 
+/* The same for many descriptors: a bit of `events` is one that is readable. uv_events_poll() sleeps
+ * until one of `mask` is; uv_events_now() does not sleep. Both return the bits that are. */
+void uv_events_post(uint64_t *events, uint64_t bits);
+uint64_t uv_events_poll(uint64_t *events, uint64_t mask);
+uint64_t uv_events_now(uint64_t *events, uint64_t mask);
+/* Clears the bits. True: one of them was set. */
+bool uv_events_take(uint64_t *events, uint64_t bits);
+
 void uv_mutex_lock(uint64_t *mutex);
+bool uv_mutex_try(uint64_t *mutex);
 void uv_mutex_unlock(uint64_t *mutex);
 
 /* x86's lock cmpxchg16b: the first word is atomic, the second one only goes with it. */
