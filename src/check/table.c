@@ -472,12 +472,13 @@ static bool is_whole_job(const struct ut_job_info *job)
 
 bool ut_table_has_one_active(const struct ut_job_info *job, uint64_t *submitted)
 {
-    const struct process *p = job->size == 1 ? &table.alone : table.processes;
     uint64_t completed = 0;
 
     *submitted = 0;
     if (job->size > 1 && !is_whole_job(job))
         return false;
+    /* not before: another thread may be opening the table */
+    const struct process *p = job->size == 1 ? &table.alone : table.processes;
     for (uint32_t i = 0; i < job->size; i++) /* reads the submitted counts first */
         completed += __atomic_load_n(&p[i].completed, __ATOMIC_SEQ_CST);
     for (uint32_t i = 0; i < job->size; i++)
