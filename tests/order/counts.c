@@ -16,14 +16,21 @@ static struct process processes[2];
 static const struct ut_job_info job = {.id = "", .size = 2, .local_size = 2};
 static bool was_active;
 
+/* As map_table(). */
+static void map_processes(void)
+{
+    table.processes = processes;
+    table.mine = 0;
+    table.local_size = 2;
+}
+
 static void make_closed(void)
 {
     memset(&header, 0, sizeof(header));
     memset(processes, 0, sizeof(processes));
     table.header = NULL;
-    table.processes = processes;
-    table.mine = 0;
-    table.local_size = 2;
+    table.processes = NULL;
+    table.local_size = 0;
     memset(&table.alone, 0, sizeof(table.alone));
     was_active = false;
 }
@@ -32,9 +39,26 @@ static void make_closed(void)
 static void make_open(void)
 {
     make_closed();
+    map_processes();
     header.num_opened = 2;
     table.header = &header;
     processes[0].submitted = processes[1].submitted = 1;
+}
+
+/* The other process has not opened the table yet, and has two communications under way. */
+static void make_half_open(void)
+{
+    make_open();
+    header.num_opened = 1;
+    processes[1].submitted = 0;
+}
+
+/* The other process has opened the table, this one is about to. */
+static void make_opened_by_other(void)
+{
+    make_closed();
+    header.num_opened = 1;
+    processes[1].submitted = 2;
 }
 
 static void count_one(void)
@@ -48,8 +72,16 @@ static void count_two(void)
     ut_table_count(2, 2);
 }
 
+/* As publish_table() in the other process. */
+static void open_in_other(void)
+{
+    add_counts(&processes[1], 2, 0);
+    __atomic_add_fetch(&header.num_opened, 1, __ATOMIC_SEQ_CST);
+}
+
 static void open_table(void)
 {
+    map_processes();
     publish_table(&header);
 }
 
@@ -154,6 +186,13 @@ static const struct uv_scenario scenarios[] = {
      0,
      true},
     {"one_is_active", make_open, {overlap_other, look}, two_are_never_taken_for_one, 0, false},
+    {"other_opens", make_half_open, {open_in_other, look}, two_are_never_taken_for_one, 0, false},
+    {"this_one_opens",
+     make_opened_by_other,
+     {open_table, look},
+     two_are_never_taken_for_one,
+     0,
+     false},
     {"vcq_is_freed", make_counted_vcq, {free_counted_vcq, add_up}, it_is_counted_once, 0, false},
 };
 
