@@ -794,6 +794,21 @@ static bool is_shared(const struct op *op)
     return true;
 }
 
+/* A thread that slept goes on. */
+static void end_sleep(int t, struct loc *loc, struct op *op)
+{
+    struct store *last = latest(loc);
+
+    op->order = __ATOMIC_SEQ_CST;
+    op->result = last->value;
+    if (op->kind == WAIT && op->operand == UINT64_MAX) { /* nothing is cleared */
+        read_store(t, loc, last, op->order, op->pc);
+        return;
+    }
+    op->operand = op->kind == LOCK ? 1 : last->value & op->operand;
+    read_and_write(t, loc, newest(loc), op);
+}
+
 static void execute(int t, uint32_t way)
 {
     struct thread *th = &run.threads[t];
@@ -818,13 +833,8 @@ static void execute(int t, uint32_t way)
         struct word *w = word_of((uintptr_t)op->at & ~3ul);
         if (w->written > th->view.clock[w->writer])
             report_race(t, (uintptr_t)op->at, op->pc, "accesses");
-        if (op->kind == WAIT && op->operand == UINT64_MAX) { /* nothing is cleared */
-            op->result = latest(loc)->value;
-            read_store(t, loc, latest(loc), __ATOMIC_SEQ_CST, op->pc);
-        } else if (op->kind == WAIT || op->kind == LOCK) {
-            op->order = __ATOMIC_SEQ_CST;
-            op->operand = op->kind == LOCK ? 1 : latest(loc)->value & op->operand;
-            read_and_write(t, loc, newest(loc), op);
+        if (op->kind == WAIT || op->kind == LOCK) {
+            end_sleep(t, loc, op);
         } else if (op->kind == STORE && model == X86 && !is_sc(op->order) && is_shared(op)) {
             buffer_store(t, loc, op);
         } else if (op->kind == STORE) {
