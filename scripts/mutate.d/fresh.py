@@ -230,6 +230,7 @@ class FreshBench:
             if name and new.is_file() and not (old.is_file() and old.read_bytes() == new.read_bytes()):
                 old.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(new, old)
+        self.ninja("build.ninja")  # new tests
 
     def ninja(self, *words):
         rc, _, said = self.base.run(["ninja", "-C", self.build, f"-j{self.jobs}", *words], self.tree, 7200)
