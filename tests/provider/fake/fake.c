@@ -292,6 +292,15 @@ static int post(struct fake_conn *conn, uint64_t cookie, uint8_t *lcl)
     return 0;
 }
 
+/* PROV_FENCE: the operation waits until earlier reads have their data. */
+static bool waits_for_read(const struct fake_conn *conn, unsigned int flags)
+{
+    for (uint32_t n = conn->answered; flags & PROV_FENCE && n != conn->posted; n++)
+        if (conn->ops[n % MAX_OPS].lcl)
+            return true;
+    return false;
+}
+
 static int fake_write(struct prov_conn *base, const struct prov_xfer *x)
 {
     struct fake_conn *conn = (struct fake_conn *)base;
@@ -310,7 +319,7 @@ static int fake_write(struct prov_conn *base, const struct prov_xfer *x)
         fake_is_full--;
         return -EAGAIN;
     }
-    int rc = post(conn, x->cookie, NULL);
+    int rc = waits_for_read(conn, x->flags) ? -EAGAIN : post(conn, x->cookie, NULL);
     if (rc == 0)
         queue_all(conn, f, x->lcl);
     if (rc == 0 && fake_on_write)
@@ -343,7 +352,7 @@ static int fake_send(struct prov_conn *base, const void *data, size_t size, unsi
 
     if (fake_refuses_messages)
         return -EIO;
-    int rc = post(conn, cookie, NULL);
+    int rc = waits_for_read(conn, flags) ? -EAGAIN : post(conn, cookie, NULL);
     if (rc == 0)
         queue(conn, &f, data);
     return rc == 0 ? PROV_SRC_FREE : rc;
