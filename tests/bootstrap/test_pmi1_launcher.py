@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 
 GOOD = {
     'init': 'cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0',
@@ -21,8 +22,8 @@ GOOD = {
 FAILURES = []
 
 
-def answer(sock, answers):
-    """Answers requests; None is silence, b'' hangs up."""
+def answer(sock, answers, pieces):
+    """Answers requests; None is silence, b'' hangs up. pieces: of so many bytes, with pauses."""
     try:
         for line in sock.makefile('r'):
             command = line.split()[0].split('=')[1]
@@ -32,12 +33,16 @@ def answer(sock, answers):
             if not reply:
                 sock.shutdown(socket.SHUT_RDWR)
                 return
-            sock.sendall(reply if isinstance(reply, bytes) else reply.encode() + b'\n')
+            reply = reply if isinstance(reply, bytes) else reply.encode() + b'\n'
+            for at in range(0, len(reply), pieces):
+                sock.sendall(reply[at:at + pieces])
+                if pieces < len(reply):
+                    time.sleep(0.01)
     except OSError:
         pass  # the probe has hung up
 
 
-def check(name, status, pattern, size=2, **changes):
+def check(name, status, pattern, size=2, pieces=100000, **changes):
     ours, theirs = socket.socketpair()
     env = dict(os.environ, PMI_FD=str(theirs.fileno()), PMI_RANK='0', PMI_SIZE=str(size),
                UTOFU_JOB_TIMEOUT='1', UTOFU_LOG_LEVEL='warning')
@@ -47,7 +52,7 @@ def check(name, status, pattern, size=2, **changes):
                              pass_fds=[theirs.fileno()], stdout=subprocess.PIPE,
                              stderr=subprocess.STDOUT, text=True, errors='replace')
     theirs.close()
-    threading.Thread(target=answer, args=(ours, {**GOOD, **changes}), daemon=True).start()
+    threading.Thread(target=answer, args=(ours, {**GOOD, **changes}, pieces), daemon=True).start()
     try:
         out = probe.communicate(timeout=30)[0]
     except subprocess.TimeoutExpired:
@@ -60,6 +65,7 @@ def check(name, status, pattern, size=2, **changes):
 
 os.environ['ASAN_OPTIONS'] = 'detect_leaks=0'
 check('good', 0, 'pmi1 rank 0/1 node 0/1 local 0/1 id k1: ok', size=1)
+check('in pieces', 0, 'pmi1 rank 0/1 node 0/1 local 0/1 id k1: ok', size=1, pieces=13)
 check('silence', 3, 'does not answer on PMI_FD .*timed out to .cmd=init', init=None)
 check('hangs up', 3, 'does not answer on PMI_FD', init='')
 check('refuses', 3, 'does not speak PMI-1', init='cmd=response_to_init rc=-1')
