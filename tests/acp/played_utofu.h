@@ -73,6 +73,7 @@ void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *at, size_t size);
 void __wrap_free(void *at);
 void *__wrap_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset);
+void *__wrap_mmap64(void *at, size_t size, int prot, int flags, int fd, off_t offset);
 int __wrap_munmap(void *at, size_t size);
 _Noreturn void __wrap__exit(int status);
 
@@ -112,6 +113,11 @@ void *__wrap_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offs
         return MAP_FAILED;
     num_maps++;
     return __real_mmap(at, size, prot, flags, fd, offset);
+}
+
+void *__wrap_mmap64(void *at, size_t size, int prot, int flags, int fd, off_t offset)
+{
+    return __wrap_mmap(at, size, prot, flags, fd, offset);
 }
 
 int __wrap_munmap(void *at, size_t size)

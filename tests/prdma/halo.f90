@@ -28,6 +28,12 @@ program halo
         call MPI_Startall(2, requests, ierr)
         select case (mod(round, 3))
         case (0)
+            flag = .false.
+            do i = 1, 100000000
+                call MPI_Request_get_status(request, flag, status, ierr)
+                if (flag) exit
+            end do
+            if (.not. flag) call wrong('status')
             call MPI_Wait(request, status, ierr)
             call MPI_Wait(other, MPI_STATUS_IGNORE, ierr)
         case (1)
