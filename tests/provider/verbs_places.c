@@ -1208,6 +1208,29 @@ static void full_queue_stalls(void)
     close_all("full queue stalls");
 }
 
+/* The last request is unsignalled, so that nothing would tell of its end: a signalled one is posted
+ * behind it, and the connection goes on. */
+static void unsignalled_requests_are_no_stall(void)
+{
+    fill();
+    struct vp_conn *conn = vp_conn(conns[0].conn);
+    fake_holds = true;
+    CHECK(vp_send(conns[0].conn, "", 0, 0, 0) >= 0);
+    uint32_t head = conn->head;
+    for (int i = 0; i < 5 && conn->head == head; i++) {
+        look_for_stalls();
+        run();
+    }
+    CHECK(conn->head == head + 1 && !conns[0].down && conn->state == VP_CONN_UP);
+    fake_holds = false;
+    run();
+    CHECK(conn->tail == conn->head && use(&conns[0]) >= 0);
+    run();
+    look_for_stalls();
+    CHECK(!conns[0].down && conn->tail == conn->head);
+    close_all("unsignalled requests are no stall");
+}
+
 static void open_with_send_queue(unsigned int places, unsigned int depth)
 {
     open_with(places);
@@ -1532,6 +1555,7 @@ int main(void)
     a_device_is_removed();
     the_kernel_hears_nothing();
     full_queue_stalls();
+    unsignalled_requests_are_no_stall();
     what_is_not_reported_is_not_done();
     a_send_queue_gets_longer();
     an_accepted_one_gets_longer();
