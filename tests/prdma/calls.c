@@ -210,13 +210,28 @@ static void finalize_and_check(void)
     exit(1);
 }
 
+/* Where the launcher has names, this process has published that it has the layer. */
+static void check_published(void)
+{
+    char port[MPI_MAX_PORT_NAME] = "test";
+
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    if (MPI_Publish_name("prdma-calls", MPI_INFO_NULL, port) != MPI_SUCCESS)
+        return;
+    CHECK(MPI_Lookup_name("prdma-0", MPI_INFO_NULL, port) == MPI_SUCCESS);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+}
+
 int main(int argc, char **argv)
 {
     int provided = -1;
 
     setenv("PRDMA_STATS", "1", 1);
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     CHECK(provided >= MPI_THREAD_SINGLE && provided <= MPI_THREAD_MULTIPLE);
+    check_published();
     MPI_Cart_create(MPI_COMM_WORLD, 1, (int[]){1}, (int[]){1}, 0, &comm);
     make_requests();
     for (int turn = 0; turn < 4; turn++)
