@@ -7,7 +7,6 @@
  * each call the lock is free, and no memory is lost. Time is that of a fake clock.
  */
 #include <errno.h>
-#include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
@@ -45,8 +44,6 @@ static int depth; /* of locks */
 static void (*at_unlock)(void);
 
 void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *at, size_t size);
 void __real_free(void *at);
 int __real_pthread_mutex_lock(pthread_mutex_t *lock);
 int __real_pthread_mutex_unlock(pthread_mutex_t *lock);
@@ -68,38 +65,60 @@ static bool is_to_fail(void)
     return true;
 }
 
+/* Each block has its size before it, and bytes behind it that nobody may change. */
+enum { HEADER = 16, BEHIND = 16 };
+
+static void *enclose(uint8_t *block, size_t size, int filling)
+{
+    if (!block)
+        return NULL;
+    blocks++;
+    memcpy(block, &size, sizeof(size));
+    memset(block + HEADER, filling, size);
+    memset(block + HEADER + size, 0x77, BEHIND);
+    return block + HEADER;
+}
+
+static size_t size_of(const uint8_t *at)
+{
+    size_t size_before;
+
+    memcpy(&size_before, at - HEADER, sizeof(size_before));
+    for (int i = 0; i < BEHIND; i++)
+        CHECK(at[size_before + (size_t)i] == 0x77);
+    return size_before;
+}
+
 void *__wrap_malloc(size_t size)
 {
-    void *at = is_to_fail() ? NULL : __real_malloc(size);
-
-    if (at)
-        memset(at, 0xa5, size);
-    blocks += at != NULL;
-    return at;
+    return enclose(is_to_fail() ? NULL : __real_malloc(HEADER + size + BEHIND), size, 0xa5);
 }
 
 void *__wrap_calloc(size_t count, size_t size)
 {
-    void *at = is_to_fail() ? NULL : __real_calloc(count, size);
-
-    blocks += at != NULL;
-    return at;
+    return enclose(is_to_fail() ? NULL : __real_malloc(HEADER + count * size + BEHIND),
+                   count * size, 0);
 }
 
 void *__wrap_realloc(void *at, size_t size)
 {
-    void *to = is_to_fail() ? NULL : __real_realloc(at, size);
+    void *to = __wrap_malloc(size);
 
-    blocks += to && !at;
+    if (to && at) {
+        size_t before = size_of(at);
+        memcpy(to, at, before < size ? before : size);
+        free(at);
+    }
     return to;
 }
 
 void __wrap_free(void *at)
 {
-    if (at)
-        memset(at, 0x5a, malloc_usable_size(at));
-    blocks -= at != NULL;
-    __real_free(at);
+    if (!at)
+        return;
+    memset(at, 0x5a, size_of(at));
+    blocks--;
+    __real_free((uint8_t *)at - HEADER);
 }
 
 int __wrap_pthread_mutex_lock(pthread_mutex_t *lock)
@@ -291,6 +310,11 @@ static const struct {
     {{{"SYSTEM_SIZE", "257x1x1"}}, JTOFU_ERR_INVALID_ARG, 0, 0, {0}},
     {{{"SYSTEM_SIZE", "0x1x1"}}, JTOFU_ERR_INVALID_ARG, 0, 0, {0}},
     {{{"SYSTEM_SIZE", "1x1"}}, JTOFU_ERR_INVALID_ARG, 0, 0, {0}},
+    {{{"SYSTEM_SIZE", "1x1x1x1"}}, JTOFU_ERR_INVALID_ARG, 0, 0, {0}},
+    {{{"REF", "0,0,0,0"}}, JTOFU_ERR_INVALID_ARG, 0, 0, {0}},
+    {{{"REF", "0,0"}}, JTOFU_ERR_INVALID_ARG, 0, 0, {0}},
+    {{{"SYSTEM_TORUS", "1x1x1x0x1x0x1"}}, JTOFU_ERR_INVALID_ARG, 0, 0, {0}},
+    {{{"NODE", "3073"}}, 0, 3073, 3073, {3073, 1, 1}}, /* without a size, of 256 groups a line */
     {{{"REF", "0,0,256"}}, JTOFU_ERR_INVALID_ARG, 0, 0, {0}},
     {{{"REF", "255,255,255"}}, 0, 1, 1, {1, 1, 1}},
     {{{"SYSTEM_TORUS", "0x1x0x1x0x1"}}, 0, 1, 1, {1, 1, 1}},
@@ -401,7 +425,7 @@ static void check_head(const char *what, struct head *head, bool good, const cha
 {
     struct jt_map *map = NULL;
     const char *why;
-    char *copy = __real_calloc(1, 4096);
+    char *copy = calloc(1, 4096);
 
     head->head_sum = sum_head(head);
     memcpy(copy, head, sizeof(*head));
@@ -411,7 +435,7 @@ static void check_head(const char *what, struct head *head, bool good, const cha
     CHECK((rc == JTOFU_SUCCESS) == good && (good ? !why : strstr(why, text) != NULL));
     if (good)
         jt_map_free(map);
-    __real_free(copy);
+    free(copy);
 }
 
 static void maps_are_checked(void)
@@ -836,6 +860,37 @@ static int copy_of_own_map(void)
     return make_map_of_variables();
 }
 
+static const struct {
+    const char *shape;
+    uint32_t rank, log[3];
+    unsigned int lines;
+} own_cases[] = {
+    {NULL, 13, {5, 1, 1}, 0},  {"", 0, {5, 1, 1}, 0},       {"5", 0, {5, 1, 1}, 0},
+    {"1x5", 0, {1, 5, 1}, 0},  {"1x1x5", 13, {1, 1, 5}, 0}, {"2x3", 0, {5, 1, 1}, 1},
+    {"2x3", 13, {5, 1, 1}, 0}, {"4x1x1", 0, {5, 1, 1}, 1},  {"5x1x1x1", 0, {5, 1, 1}, 1}};
+
+static void own_map_with_shape(size_t i)
+{
+    union jtofu_phys_coords torus, extents;
+    struct jt_map *map;
+    const char *why;
+
+    job_size = 14;
+    job_ppn = 3;
+    job_rank = own_cases[i].rank;
+    if (own_cases[i].shape)
+        setenv("UTOFU_SHAPE", own_cases[i].shape, 1);
+    CHECK(jtofu_create_mapinfo_by_envvars(&bytes, &size, &procs) == JTOFU_SUCCESS);
+    CHECK(lines == own_cases[i].lines && (lines == 0 || strstr(line, "UTOFU_SHAPE=")));
+    CHECK(procs == 14 && size == sizeof(struct head) + 5 * 8 + 7 * 8);
+    CHECK(jt_map_read(bytes, &map, &why) == JTOFU_SUCCESS && map->layout.nodes == 5);
+    CHECK(memcmp(map->layout.log, own_cases[i].log, sizeof(map->layout.log)) == 0);
+    jt_map_free(map);
+    free(bytes);
+    CHECK(jtofu_query_sys_torus(&torus) == 0 && memcmp(torus.a, "\1\1\1\0\1\0", 6) == 0);
+    CHECK(jtofu_query_sys_size(&extents) == 0 && memcmp(extents.a, "\1\1\1\2\3\2", 6) == 0);
+}
+
 static void own_maps(void)
 {
     job_size = 14;
@@ -847,11 +902,12 @@ static void own_maps(void)
     has_no_nodes = true;
     long before = blocks;
     CHECK(make_map_of_variables() == JTOFU_ERR_INTERNAL && depth == 0 && blocks == before);
+    CHECK(strstr(line, "the node of rank 0 of 14"));
     has_no_nodes = false;
     for (int i = 0; i < 4; i++) { /* without memory for its parts */
         fail_after = i;
         CHECK(make_map_of_variables() == JTOFU_ERR_OUT_OF_MEMORY && blocks == before);
-        CHECK(depth == 0);
+        CHECK(depth == 0 && strstr(line, "no memory for the map of 14"));
     }
     CHECK(make_map_of_variables() == JTOFU_SUCCESS && procs == 14 && blocks == before + 1);
     try_call("the own map", copy_of_own_map, 0, JTOFU_ERR_OUT_OF_MEMORY);
@@ -1359,15 +1415,21 @@ static void fences_take_all(void)
 
 int main(int argc, char **argv)
 {
-    pid_t child = fork(); /* the own map is made once in a process */
+    const size_t cases = sizeof(own_cases) / sizeof(own_cases[0]);
 
     (void)argc, (void)argv;
-    if (child == 0) {
-        own_maps();
-        exit(0);
+    for (size_t i = 0; i <= cases; i++) { /* the own map is made once in a process */
+        pid_t child = fork();
+        int status = 1;
+        if (child == 0) {
+            if (i < cases)
+                own_map_with_shape(i);
+            else
+                own_maps();
+            exit(0);
+        }
+        CHECK(waitpid(child, &status, 0) == child && status == 0);
     }
-    int status = 1;
-    CHECK(waitpid(child, &status, 0) == child && status == 0);
     variables_describe_a_job();
     descriptions_place_nodes_and_ranks();
     pointers_are_wanted();
