@@ -38,6 +38,9 @@ enum {
     FLYING = 512,
     NOTICES = 64,
     STARTER = 12288,
+    DATA = 4096, /* bytes of each region of the others */
+    STAG_DATA = 100,
+    NUM_DATA = 4,
     NONE = -1,
 };
 
@@ -246,7 +249,10 @@ static struct region {
 static struct played {
     struct al_control controls[PROCS];
     char starters[PROCS][STARTER];
-} * played; /* the other processes', shared with children */
+    struct al_published rows[PROCS][AL_CHUNK];
+    char data[PROCS][NUM_DATA][DATA]; /* regions of the others, */
+    bool is_gone[PROCS][NUM_DATA];    /* and whether they are registered */
+} * played;                           /* the other processes', shared with children */
 
 static void __attribute__((constructor)) begin_playing(void)
 {
@@ -266,6 +272,13 @@ static struct al_control *played_control(uint32_t rank)
 static char *played_starter(uint32_t rank)
 {
     return played->starters[rank];
+}
+
+/* A row of the region table of a process, for its n-th region. */
+static __attribute__((unused)) void publish(uint32_t rank, uint32_t tag, uint32_t n)
+{
+    played->rows[rank][tag] = (struct al_published){
+        .stadd = 1ull << 62 | (uint64_t)rank << 48 | (uint64_t)(STAG_DATA + n) << 32, .size = DATA};
 }
 
 static int num_regions(void)
@@ -308,6 +321,14 @@ static void *memory_of(utofu_stadd_t stadd, size_t size, int *rc)
     } else if (rank < PROCS && stag == AL_STAG_STARTER) {
         begin = played->starters[rank];
         room = STARTER;
+    }
+    if (rank < PROCS && stag == AL_STAG_REGIONS) {
+        begin = (char *)played->rows[rank];
+        room = sizeof(played->rows[rank]);
+    } else if (rank < PROCS && stag >= STAG_DATA && stag < STAG_DATA + NUM_DATA &&
+               !played->is_gone[rank][stag - STAG_DATA]) {
+        begin = played->data[rank][stag - STAG_DATA];
+        room = DATA;
     }
     *rc = begin ? UTOFU_ERR_MRQ_RMT_LENGTH : *rc;
     return begin && offset <= room && size <= room - offset ? begin + offset : NULL;

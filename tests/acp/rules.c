@@ -884,6 +884,155 @@ static void neighbours_are_merged(void)
     end();
 }
 
+/*
+ * Regions of other processes
+ */
+
+enum { TAG = 4, ROW = sizeof(struct al_published) };
+
+static acp_ga_t region(uint32_t color, uint64_t offset)
+{
+    return al_address_pack(2, color, TAG, offset);
+}
+
+/* The row is read once; when the region is another one, again, as often as it changes. */
+static void rows_are_read_again(void)
+{
+    begin();
+    publish(2, TAG, 0);
+    acp_handle_t handle = acp_copy(region(0, 8), own, 40, ACP_HANDLE_NULL);
+    CHECK(num_flying() == 1 && flying_is_get(0) && flying_size(0) == ROW);
+    CHECK(flying_offset(0) == TAG * ROW);
+    finish(0, UTOFU_SUCCESS);
+    CHECK(num_flying() == 1 && !flying_is_get(0) && flying_offset(0) == 8);
+    finish(0, UTOFU_SUCCESS);
+    CHECK(acp_inquire(handle) == 0);
+    for (int kind = 0; kind < 2; kind++) {
+        for (uint32_t n = 0; n < NUM_DATA; n++)
+            played->is_gone[2][n] = n < 3;
+        publish(2, TAG, 1);
+        memset(played->data[2], 1, sizeof(played->data[2]));
+        memset(own_bytes, 2, 64);
+        handle = kind ? acp_swap8(region(0, 16), own, 7, 0) : acp_copy(region(0, 8), own, 40, 0);
+        if (kind) { /* the word has changed: now its old value, to the first region */
+            al_remote_setup();
+            publish(2, TAG, 0);
+            finish(0, UTOFU_SUCCESS);
+            finish(0, UTOFU_SUCCESS);
+        }
+        for (uint32_t n = 1; n <= 3; n++) {
+            CHECK(num_flying() == 1 && !flying_is_get(0));
+            finish(0, UTOFU_SUCCESS); /* to a region that is gone */
+            publish(2, TAG, n);       /* registered again, and again */
+            CHECK(num_flying() == 1 && flying_is_get(0) && flying_size(0) == ROW);
+            finish(0, UTOFU_SUCCESS);
+        }
+        CHECK(acp_inquire(handle) == 1 && lines == 0);
+        finish(0, UTOFU_SUCCESS);
+        CHECK(acp_inquire(handle) == 0 && lines == 0 && num_flying() == 0);
+        CHECK(is_filled(played->data[2][3] + (kind ? 16 : 8), 8, 2));
+        CHECK(played->data[2][3][0] == 1 && played->data[2][3][kind ? 24 : 48] == 1);
+        played->is_gone[2][3] = true; /* and gone for good */
+    }
+    forget();
+    handle = acp_copy(region(0, 8), own, 40, ACP_HANDLE_NULL);
+    while (num_flying() > 0)
+        finish(0, UTOFU_SUCCESS);
+    CHECK(acp_inquire(handle) == 0 && lines == 1 && strstr(line, "failed"));
+    end();
+}
+
+static const struct {
+    const char *what;
+    uint64_t stadd; /* 0: none, 1: a region, else this value */
+    uint64_t size, color, offset;
+    int reads; /* of the row */
+    const char *error;
+} row_cases[] = {
+    {"a region", 1, DATA, 0, 0, 1, NULL},
+    {"its end", 1, DATA, 0, DATA - 8, 1, NULL},
+    {"behind it", 1, DATA, 0, DATA + 1, 2, "no such region"},
+    {"of another color", 1, DATA, 1, 0, 1, "no such region"},
+    {"none", 0, DATA, 0, 0, 1, "no such region"},
+};
+
+static void rows_are_checked(void)
+{
+    for (size_t i = 0; i < sizeof(row_cases) / sizeof(row_cases[0]); i++) {
+        begin();
+        publish(2, TAG, 0);
+        if (row_cases[i].stadd != 1)
+            played->rows[2][TAG].stadd = row_cases[i].stadd;
+        played->rows[2][TAG].size = row_cases[i].size;
+        played->rows[2][TAG].color = row_cases[i].color;
+        acp_handle_t handle = acp_copy(region(0, row_cases[i].offset), own, 8, ACP_HANDLE_NULL);
+        for (int k = 0; k < row_cases[i].reads; k++) {
+            CHECK(num_flying() == 1 && flying_is_get(0) && flying_size(0) == ROW);
+            finish(0, UTOFU_SUCCESS);
+        }
+        if (row_cases[i].error) {
+            CHECK(num_flying() == 0 && acp_inquire(handle) == 0);
+            CHECK(strstr(line, row_cases[i].error) && lines == 1);
+            acp_copy(region(0, 0), own, 8, ACP_HANDLE_NULL); /* it may exist now */
+            CHECK(num_flying() == 1 && flying_is_get(0));
+        } else {
+            CHECK(num_flying() == 1 && !flying_is_get(0) && lines == 0);
+        }
+        settle_by_hand();
+        end();
+    }
+    begin(); /* it changes: it is read until it does not */
+    publish(2, TAG, 0);
+    played->rows[2][TAG].stadd = AL_STADD_CHANGES;
+    acp_handle_t handle = acp_copy(region(0, 0), own, 8, ACP_HANDLE_NULL);
+    for (int k = 0; k < 5; k++) {
+        CHECK(num_flying() == 1 && flying_size(0) == ROW && acp_inquire(handle) == 1);
+        finish(0, UTOFU_SUCCESS);
+    }
+    publish(2, TAG, 0);
+    finish(0, UTOFU_SUCCESS);
+    CHECK(num_flying() == 1 && !flying_is_get(0));
+    settle_by_hand();
+    CHECK(acp_inquire(handle) == 0 && lines == 0);
+    handle = acp_copy(al_address_pack(2, 0, TAG + 1, 0), own, 8, ACP_HANDLE_NULL);
+    finish(0, UTOFU_ERR_MRQ_RMT_STADD); /* there is no such part of the table */
+    CHECK(acp_inquire(handle) == 0 && strstr(line, "no such region"));
+    end();
+}
+
+/* What is no longer registered when it is needed. */
+static void regions_end_meanwhile(void)
+{
+    static char bytes[64] __attribute__((aligned(64)));
+
+    for (int word = 0; word < 2; word++) {
+        begin();
+        acp_atkey_t key = acp_register_memory(bytes, sizeof(bytes), 0);
+        acp_ga_t here = acp_query_ga(key, bytes);
+        acp_handle_t first = acp_copy(starter(2, 0), own, 8, ACP_HANDLE_NULL);
+        acp_handle_t handle = word ? acp_add8(own, here, 1, first)
+                                   : acp_add8(here, starter(2, 8), 1, ACP_HANDLE_NULL);
+        CHECK(acp_unregister_memory(key) == 0);
+        settle_by_hand();
+        CHECK(acp_inquire(handle) == 0 && lines == 1);
+        CHECK(strstr(line, word ? "the word is not registered any more"
+                                : "the destination is not registered any more"));
+        end();
+    }
+}
+
+/* The id of a process has been damaged in the memory that others write. */
+static void damaged_ids_are_noticed(void)
+{
+    begin();
+    al.control->common.fingers[0] = 5;
+    acp_handle_t handle = acp_copy(al_address_pack(2, 1, TAG, 0), own, 8, ACP_HANDLE_NULL);
+    settle_by_hand();
+    CHECK(acp_inquire(handle) == 0 && lines == 1 && strstr(line, "is damaged"));
+    al.control->common.fingers[0] = id_of(2, 0);
+    end();
+}
+
 int main(void)
 {
     starts_fail_everywhere();
@@ -913,5 +1062,9 @@ int main(void)
     barriers_check_what_arrives();
     regions_are_registered();
     neighbours_are_merged();
+    rows_are_read_again();
+    rows_are_checked();
+    regions_end_meanwhile();
+    damaged_ids_are_noticed();
     return 0;
 }
