@@ -918,6 +918,12 @@ static void own_maps(void)
         CHECK(some_log.a[0] == r / 3 && some_log.a[1] == 0);
     }
     CHECK(jtofu_query_log_size(&some_log) == 0 && some_log.a[0] == 5);
+    before = blocks; /* it is taken once */
+    for (int i = 0; i < 5; i++)
+        CHECK(jtofu_query_max_proc_per_node() == 3 && blocks == before);
+    int major = 99, minor = 99;
+    jtofu_query_jtofu_version(&major, &minor);
+    CHECK(major == JTOFU_VERSION_MAJOR && minor == JTOFU_VERSION_MINOR);
     job_rank = 0;
     job_size = job_ppn = 1;
 }
