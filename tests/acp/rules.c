@@ -142,11 +142,11 @@ static void options_have_limits(void)
 
     dup2(null, STDERR_FILENO); /* the usage, each time */
     for (size_t i = 0; i < sizeof(option_cases) / sizeof(option_cases[0]); i++) {
-        char *list[] = {"program",
-                        "a",
+        char *list[] = {program,
+                        word_a,
                         (char *)(uintptr_t)option_cases[i].option,
                         (char *)(uintptr_t)option_cases[i].value,
-                        "b",
+                        word_b,
                         NULL};
         char **argv = list;
         int argc = option_cases[i].value ? 5 : 3;
