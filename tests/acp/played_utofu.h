@@ -209,9 +209,15 @@ enum lc_exchange_result lc_exchange_ids(const struct lc_exchange *m, uint64_t ra
     return exchange_result;
 }
 
+static void *(*thread_run)(void *arg); /* the thread of the layer, which tests call */
+static int num_naps, num_waits, num_yields;
+static bool is_contended = true;
+static void (*at_nap)(long ns), (*at_wait)(int64_t us);
+
 int lc_thread_start(struct lc_thread *thread, void *(*run)(void *arg), void *arg)
 {
-    (void)thread, (void)run, (void)arg;
+    (void)thread, (void)arg;
+    thread_run = run;
     num_threads += thread_error == 0;
     return thread_error;
 }
@@ -224,12 +230,16 @@ void lc_thread_join(struct lc_thread *thread)
 
 void lc_sleep_ns(long ns)
 {
+    num_naps++;
+    if (at_nap)
+        at_nap(ns);
     fake_clock_pass_ms((uint64_t)ns / 1000000 + 1);
 }
 
 bool lc_yield_core(void)
 {
-    return true;
+    num_yields++;
+    return is_contended;
 }
 
 void lc_spin_while_equal(const uint32_t *word, uint32_t value)
@@ -640,6 +650,9 @@ int utofu_wait_vcqs(const utofu_vcq_hdl_t vcqs[], size_t num, int64_t timeout_us
 
     (void)vcqs, (void)num;
     CHECK(++waits < 1000000); /* a call waits for what never comes */
+    num_waits++;
+    if (at_wait)
+        at_wait(timeout_us);
     fake_clock_pass_ms((uint64_t)timeout_us / 1000 + 1);
     return UTOFU_ERR_NOT_FOUND;
 }

@@ -367,6 +367,51 @@ static void copies_move_bytes(void)
     end();
 }
 
+/* Known regions need no task: one poll. Puts to one region may follow each other at once. */
+static void known_regions_take_a_short_way(void)
+{
+    begin();
+    automatic = true;
+    acp_complete(acp_copy(starter(2, 8), own, 8, ACP_HANDLE_NULL));
+    acp_complete(acp_copy(starter(3, 8), own, 8, ACP_HANDLE_NULL));
+    for (int i = 0; i < 3; i++) {
+        num_polls = 0;
+        acp_handle_t handle = i ? acp_copy(own, starter(2, 0), 8, ACP_HANDLE_NULL)
+                                : acp_copy(starter(2, 8), own, 8, ACP_HANDLE_NULL);
+        CHECK(num_polls == 1 && al.handles.complete == (uint64_t)handle);
+    }
+    automatic = false;
+    acp_handle_t first = acp_copy(starter(2, 8), own, 8, ACP_HANDLE_NULL);
+    CHECK(num_flying() == 1 && !(flying[0].flags & UTOFU_ONESIDED_FLAG_STRONG_ORDER));
+    for (int i = 1; i < 4; i++) {
+        acp_copy(starter(2, 8 * (uint64_t)i), own, 8, ACP_HANDLE_CONT);
+        CHECK(num_flying() == i + 1 && (flying[i].flags & UTOFU_ONESIDED_FLAG_STRONG_ORDER));
+    }
+    acp_copy(starter(3, 8), own, 8, ACP_HANDLE_CONT); /* another region */
+    CHECK(num_flying() == 4);
+    acp_copy(starter(2, 8), own, 8, ACP_HANDLE_CONT); /* behind what waits */
+    CHECK(num_flying() == 4);
+    finish(3, UTOFU_SUCCESS);
+    CHECK(num_flying() == 3 && acp_inquire(first) == 1);
+    finish(0, UTOFU_ERR_MRQ_RMT_STADD); /* begins again: strong order did not keep it */
+    CHECK(acp_inquire(first) == 1);
+    settle_by_hand();
+    CHECK(acp_inquire(ACP_HANDLE_ALL) == 0 && lines == 0);
+    acp_copy(own, starter(2, 0), 8, ACP_HANDLE_NULL); /* a get is no part of a run */
+    acp_copy(starter(2, 8), own, 8, ACP_HANDLE_CONT);
+    CHECK(num_flying() == 1);
+    settle_by_hand();
+    acp_copy(starter(2, 8), own, 8, ACP_HANDLE_NULL);
+    acp_copy(own, starter(2, 0), 8, ACP_HANDLE_CONT);
+    CHECK(num_flying() == 1);
+    settle_by_hand();
+    acp_copy(starter(2, 8), own, 8, ACP_HANDLE_NULL);
+    acp_copy(starter(2, 8), own, 8, ACP_HANDLE_ALL); /* all of them, not only this run */
+    CHECK(num_flying() == 1);
+    settle_by_hand();
+    end();
+}
+
 /* Which GAs are refused at once. */
 static void bad_addresses_are_refused(void)
 {
@@ -889,6 +934,115 @@ static void neighbours_are_merged(void)
 }
 
 /*
+ * The thread of the layer: when it polls, naps, sleeps and stops
+ */
+
+static int stop_after; /* naps and waits */
+static int64_t last_wait_us;
+static long last_nap_ns;
+
+static void count_pauses(void)
+{
+    if (--stop_after == 0)
+        __atomic_store_n(&al.progress.stop, true, __ATOMIC_RELEASE);
+}
+
+static void note_nap(long ns)
+{
+    CHECK(al.lock != AL_LOCKED || stop_after == 1);
+    last_nap_ns = ns;
+    count_pauses();
+}
+
+static void note_wait(int64_t us)
+{
+    CHECK(al.lock == AL_ASLEEP); /* who takes it wakes the thread */
+    last_wait_us = us;
+    count_pauses();
+}
+
+/* Runs the thread until it has paused so often. */
+static void run_thread_for(int pauses)
+{
+    stop_after = pauses;
+    num_naps = num_waits = num_polls = num_yields = 0;
+    last_wait_us = 0;
+    at_nap = note_nap;
+    at_wait = note_wait;
+    al.progress.stop = false;
+    thread_run(NULL);
+    at_nap = NULL;
+    at_wait = NULL;
+}
+
+static void the_thread_polls_and_sleeps(void)
+{
+    enum { FEW = 16, MANY = 2048 };
+
+    begin();
+    is_contended = false;
+    al.progress.call_polls = false;
+    run_thread_for(1);
+    CHECK(num_naps == 0 && num_waits == 1 && num_polls == FEW && al.lock == AL_UNLOCKED);
+    CHECK(last_wait_us > 50 && last_wait_us <= 250000);
+    run_thread_for(3); /* without an event it sleeps again */
+    CHECK(num_waits == 3 && num_polls == FEW + 2);
+    extra_notices = 1;
+    run_thread_for(1); /* with one it polls for long */
+    CHECK(num_waits == 1 && num_polls == MANY + 1 && num_yields >= MANY / 64);
+    CHECK(num_yields <= MANY / 64 + 4 && al.progress.yield_every == 64);
+    extra_notices = 1;
+    is_contended = true; /* unless others want the core */
+    run_thread_for(1);
+    CHECK(num_waits == 1 && num_polls <= 66 && al.progress.yield_every == 16);
+    al.progress.call_polls = true; /* a call polls: the thread does not */
+    run_thread_for(1);
+    CHECK(num_naps == 1 && num_polls == 0 && !al.progress.call_polls && last_nap_ns == 250000);
+    al.handles.issued++; /* the program issues: it polls seldom */
+    al.handles.complete++;
+    run_thread_for(1);
+    CHECK(num_naps == 1 && num_polls == 1);
+    run_thread_for(1);
+    CHECK(num_waits == 1 && num_polls == FEW);
+    al.lock = AL_LOCKED; /* a call has the lock */
+    run_thread_for(1);
+    CHECK(num_naps == 1 && num_polls == 0);
+    al.lock = AL_UNLOCKED;
+    end();
+}
+
+static void wake_parked(int64_t us)
+{
+    (void)us;
+    CHECK(al.progress.asleep_calls == 1); /* while a call sleeps */
+    automatic = true;
+}
+
+/* A waiting call polls, sleeps, and lets the thread go at the end. */
+static void waiting_calls_sleep(void)
+{
+    enum { POLLS = 16384 };
+
+    for (int shared = 0; shared < 2; shared++) {
+        begin();
+        is_contended = shared;
+        acp_handle_t handle = acp_copy(starter(2, 0), own, 8, ACP_HANDLE_NULL);
+        num_polls = num_waits = 0;
+        at_wait = wake_parked;
+        al.progress.parked = true;
+        acp_complete(handle);
+        at_wait = NULL;
+        CHECK(acp_inquire(handle) == 0 && num_waits == 1 && al.progress.asleep_calls == 0);
+        CHECK(shared ? num_polls < 100 : num_polls >= POLLS && num_polls < POLLS + 10);
+        int value = 0;
+        CHECK(!al.progress.parked && sem_getvalue(&al.progress.go, &value) == 0 && value == 1);
+        CHECK(al.progress.call_polls && al.lock == AL_UNLOCKED);
+        is_contended = true;
+        end();
+    }
+}
+
+/*
  * Regions of other processes
  */
 
@@ -1051,6 +1205,7 @@ int main(void)
     issues_poll_a_little();
     full_queues_wait();
     copies_move_bytes();
+    known_regions_take_a_short_way();
     bad_addresses_are_refused();
     atomics_change_words();
     errors_are_retried_once();
@@ -1066,6 +1221,8 @@ int main(void)
     barriers_check_what_arrives();
     regions_are_registered();
     neighbours_are_merged();
+    the_thread_polls_and_sleeps();
+    waiting_calls_sleep();
     rows_are_read_again();
     rows_are_checked();
     regions_end_meanwhile();
