@@ -1183,11 +1183,11 @@ static void regions_end_meanwhile(void)
 static void damaged_ids_are_noticed(void)
 {
     begin();
-    al.control->common.fingers[0] = 5;
+    al.control->common.partners[0] = 5;
     acp_handle_t handle = acp_copy(al_address_pack(2, 1, TAG, 0), own, 8, ACP_HANDLE_NULL);
     settle_by_hand();
     CHECK(acp_inquire(handle) == 0 && lines == 1 && strstr(line, "is damaged"));
-    al.control->common.fingers[0] = id_of(2, 0);
+    al.control->common.partners[0] = id_of(2, 0);
     end();
 }
 

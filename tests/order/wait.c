@@ -146,14 +146,14 @@ void __wrap_ut_fd_close(int fd)
     (void)fd;
 }
 
-bool __wrap_ut_fd_check_own(int fd);
-bool __wrap_ut_fd_check_own(int fd)
+bool __wrap_ut_fd_check_still_ours(int fd);
+bool __wrap_ut_fd_check_still_ours(int fd)
 {
     return fd >= 0;
 }
 
-bool __wrap_ut_fd_is_own(int fd);
-bool __wrap_ut_fd_is_own(int fd)
+bool __wrap_ut_fd_is_still_ours(int fd);
+bool __wrap_ut_fd_is_still_ours(int fd)
 {
     return fd >= 0;
 }
