@@ -22,18 +22,10 @@ struct site_path {
     uintptr_t at[SLOTS_MAX], value[SLOTS_MAX];
 };
 
-/* As _Unwind_Backtrace() and others of the ABI. libtofucom does not depend on libgcc_s. */
-typedef int trace_fn(void *context, void *arg);
-
-static struct {
-    int (*walk)(trace_fn *trace, void *arg); /* NULL: there is no unwinder */
-    uintptr_t (*ip_of)(void *context), (*cfa_of)(void *context);
-    uintptr_t own_begin, own_end; /* this library, whose frames are left out */
-} unwinder;
-
 static int find_own(struct dl_phdr_info *info, size_t size, void *arg)
 {
-    uintptr_t own = (uintptr_t)arg, first = UINTPTR_MAX, last = 0;
+    struct ut_unwinder *unwinder = arg;
+    uintptr_t own = (uintptr_t)find_own, first = UINTPTR_MAX, last = 0;
 
     (void)size;
     for (int i = 0; i < info->dlpi_phnum; i++) {
@@ -47,8 +39,8 @@ static int find_own(struct dl_phdr_info *info, size_t size, void *arg)
     if (own < first || own >= last)
         return 0;
     if (*info->dlpi_name) { /* not the program itself, with this library in it */
-        unwinder.own_begin = first;
-        unwinder.own_end = last;
+        unwinder->own_begin = first;
+        unwinder->own_end = last;
     }
     return 1;
 }
@@ -61,19 +53,20 @@ static bool load_unwinder(void *lib, const char *name, void *function)
     return address != NULL;
 }
 
-void ut_site_open(void)
+void ut_unwinder_open(struct ut_unwinder *unwinder)
 {
     void *lib = dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_LOCAL);
 
-    if (!load_unwinder(lib, "_Unwind_GetIP", &unwinder.ip_of) ||
-        !load_unwinder(lib, "_Unwind_GetCFA", &unwinder.cfa_of) ||
-        !load_unwinder(lib, "_Unwind_Backtrace", &unwinder.walk))
+    if (!load_unwinder(lib, "_Unwind_GetIP", &unwinder->ip_of) ||
+        !load_unwinder(lib, "_Unwind_GetCFA", &unwinder->cfa_of) ||
+        !load_unwinder(lib, "_Unwind_Backtrace", &unwinder->walk))
         return;
-    dl_iterate_phdr(find_own, &unwinder);
+    dl_iterate_phdr(find_own, unwinder);
 }
 
-void ut_sites_init(struct ut_sites *s)
+void ut_sites_init(struct ut_sites *s, const struct ut_unwinder *unwinder)
 {
+    s->unwinder = unwinder;
     s->unknown = (struct ut_site){.next = &s->unknown, .written = true};
     s->last = &s->unknown;
 }
@@ -96,6 +89,7 @@ void ut_sites_free(struct ut_sites *s)
  */
 
 struct walk {
+    const struct ut_unwinder *unwinder;
     uintptr_t frame, from; /* from: above the last return address that was found */
     struct site_path path;
     struct ut_site site;
@@ -125,7 +119,7 @@ static uintptr_t find_slot(uintptr_t from, uintptr_t to, uintptr_t value)
 static int take_frame(void *context, void *arg)
 {
     struct walk *w = arg;
-    uintptr_t ip = unwinder.ip_of(context), cfa = unwinder.cfa_of(context);
+    uintptr_t ip = w->unwinder->ip_of(context), cfa = w->unwinder->cfa_of(context);
 
     if (cfa <= w->frame || ip == 0)
         return ip == 0;
@@ -135,7 +129,7 @@ static int take_frame(void *context, void *arg)
         w->path.value[w->path.num++] = ip;
         w->from = slot + sizeof(slot);
     }
-    if (ip < unwinder.own_begin || ip >= unwinder.own_end)
+    if (ip < w->unwinder->own_begin || ip >= w->unwinder->own_end)
         w->site.frames[w->site.num++] = ip;
     return w->site.num == UT_SITE_FRAMES || w->path.num == SLOTS_MAX;
 }
@@ -162,10 +156,10 @@ static struct ut_site *find_site(struct ut_sites *s, const struct ut_site *like)
 
 static struct ut_site *add_path(struct ut_sites *s, uintptr_t frame)
 {
-    struct walk w = {.frame = frame, .from = frame};
+    struct walk w = {.unwinder = s->unwinder, .frame = frame, .from = frame};
     struct site_path *path = NULL;
 
-    unwinder.walk(take_frame, &w);
+    s->unwinder->walk(take_frame, &w);
     if (!ut_hash_reserve(&s->paths) || !(path = malloc(sizeof(*path))))
         return &s->unknown;
     *path = w.path;
@@ -193,7 +187,7 @@ struct ut_site *ut_site_find(struct ut_sites *s, uintptr_t frame, bool *walked)
     struct ut_hash_entry *entry = ut_hash_find(&s->paths, frame);
     unsigned int num = 0;
 
-    if (!unwinder.walk)
+    if (!s->unwinder->walk)
         return &s->unknown;
     for (; entry; entry = ut_hash_next(entry), num++) {
         struct site_path *path;

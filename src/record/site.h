@@ -25,17 +25,25 @@ struct ut_site {
     uint64_t frames[UT_SITE_FRAMES];
 };
 
+/* Functions of the ABI, as _Unwind_Backtrace(). libtofucom does not depend on libgcc_s. */
+struct ut_unwinder {
+    int (*walk)(int (*trace)(void *context, void *arg), void *arg); /* NULL: no unwinder */
+    uintptr_t (*ip_of)(void *context), (*cfa_of)(void *context);
+    uintptr_t own_begin, own_end; /* this library, whose frames are left out */
+};
+
 /* The sites of a thread. */
 struct ut_sites {
+    const struct ut_unwinder *unwinder;
     struct ut_hash_table sites, paths; /* paths: private to site.c, by stack pointer */
     struct ut_site unknown;            /* index 0 */
     struct ut_site *last;              /* of the last recorded call */
 };
 
 /* Loads the unwinder. Called once, when a recording opens. */
-void ut_site_open(void);
+void ut_unwinder_open(struct ut_unwinder *unwinder);
 
-void ut_sites_init(struct ut_sites *sites);
+void ut_sites_init(struct ut_sites *sites, const struct ut_unwinder *unwinder);
 void ut_sites_free(struct ut_sites *sites);
 
 /* The site of the call that is being recorded. `frame`: the frame address of the caller. *walked:

@@ -39,6 +39,7 @@ static struct {
     pthread_key_t tape_key;
     pid_t owner; /* a child of fork() writes nothing */
     bool (*has_mpi)(void);
+    struct ut_unwinder unwinder; /* does not change after the recording is open */
 } recording = {.lock = PTHREAD_MUTEX_INITIALIZER, .file = -1, .job_size = 1};
 
 /*
@@ -300,7 +301,7 @@ static struct ut_tape *make_tape(void)
     }
     t->last_begin = t->last_end = ut_tape_time();
     t->tcq = t->notice.vcq = UT_TAPE_NO_VCQ;
-    ut_sites_init(&t->sites);
+    ut_sites_init(&t->sites, &recording.unwinder);
     ut_tape_read_cpu(t, t->last_end);
     t->hold.opened_at = ut_clock_ns();
     t->hold.job_size = recording.job_size;
@@ -401,7 +402,7 @@ int ut_tape_open(const char *path, uint64_t limit, const struct ut_tape_job *job
         error = ut_write_all(recording.file, UT_RECORD_MAGIC, UT_RECORD_MAGIC_SIZE);
     if (error)
         return -error;
-    ut_site_open();
+    ut_unwinder_open(&recording.unwinder);
     write_head(job, choose_clock());
     write_modules(); /* at the end once more: a process may be killed */
     return 0;
