@@ -118,7 +118,7 @@ static struct sp_conn *conn_new(struct sp_ep *ep, struct sp_peer *peer, bool ass
 void sp_conn_free(struct sp_conn *conn)
 {
     sp_conn_deactivate(conn);
-    sp_stream_free(conn);
+    sp_op_queue_free(conn);
     sp_map_free(conn);
     sp_peer_unref(conn->peer);
     UT_ASSERT(conn->active_index == 0 && conn->ep->num_live > conn->ep->num_active);
@@ -149,7 +149,7 @@ static void discard_conn(struct sp_conn *conn)
 static bool is_rmt_ep_gone(const struct sp_conn *conn)
 {
     return sp_peer_is(conn->peer, SP_PEER_DEAD) ||
-           __atomic_load_n(conn->rmt_entry, __ATOMIC_SEQ_CST) != conn->rmt_state;
+           __atomic_load_n(conn->rmt_dir_state, __ATOMIC_SEQ_CST) != conn->rmt_state;
 }
 
 static void fill_control(const struct sp_conn *conn, struct sp_slot *slot)
@@ -171,7 +171,7 @@ static void fill_control(const struct sp_conn *conn, struct sp_slot *slot)
         memcpy(slot->private_data, conn->private_data, sizeof(conn->private_data));
         break;
     case SP_CTL_ERROR:
-        slot->extra = conn->error_seq;
+        slot->extra = conn->error_op_number;
         slot->error.status = conn->error_status;
         break;
     default:
@@ -195,7 +195,7 @@ static void handle_control_sent(struct sp_conn *conn, uint8_t ctl)
     }
 }
 
-static void drop_control(struct sp_conn *conn)
+static void abandon_control(struct sp_conn *conn)
 {
     conn->ctl = SP_CTL_NONE;
     if (conn->closed)
@@ -208,12 +208,12 @@ void sp_conn_send_control(struct sp_conn *conn)
     uint64_t pos;
 
     if (is_rmt_ep_gone(conn)) {
-        drop_control(conn); /* sp_conn_check_peer() takes the connection down */
+        abandon_control(conn); /* sp_conn_check_peer() takes the connection down */
         return;
     }
     struct sp_slot *slot = sp_ring_claim(conn->ring, producer_id, &pos);
     if (!slot && sp_conn_check_ring(conn)) {
-        drop_control(conn);
+        abandon_control(conn);
         return;
     }
     if (slot) {
@@ -221,7 +221,7 @@ void sp_conn_send_control(struct sp_conn *conn)
         sp_ring_publish(conn->ring, slot, pos, producer_id);
     }
     if (sp_ring_load_armed(conn->ring))
-        sp_ring_doorbell(conn->peer, conn->ring);
+        sp_send_doorbell(conn->peer, conn->ring);
     if (slot)
         handle_control_sent(conn, conn->ctl);
     else
@@ -251,7 +251,7 @@ int sp_conn_report(struct sp_conn *conn)
     }
     if (!conn->closed && conn->down_due) {
         conn->down_due = conn->up_due = false;
-        count += sp_stream_flush(conn);
+        count += sp_op_queue_flush(conn);
         if (!conn->closed) {
             cb->down(conn->ctx, (enum prov_reason)conn->reason);
             count++;
@@ -287,7 +287,7 @@ static bool find_rmt_ep(struct sp_conn *conn)
             __atomic_load_n(&dir[i].state, __ATOMIC_ACQUIRE) != state)
             continue;
         conn->rmt_index = i;
-        conn->rmt_entry = &dir[i].state;
+        conn->rmt_dir_state = &dir[i].state;
         conn->rmt_state = state;
         conn->ring = sp_ring_of(conn->peer->seg, i);
         return true;
@@ -306,7 +306,7 @@ static void request_connection(struct sp_conn *conn)
     }
 }
 
-/* Returns the peer process with this address. A new peer has the state SP_PEER_RETRY and retry_ms
+/* Returns the peer process with this address. A new peer has the state SP_PEER_WILL_CONNECT and retry_ms
  * 0: the caller connects. */
 static struct sp_peer *get_peer(struct sp_prov *prov, const struct sp_address *addr)
 {
@@ -319,7 +319,7 @@ static struct sp_peer *get_peer(struct sp_prov *prov, const struct sp_address *a
     if (peer) {
         peer->addr = *addr;
         sp_peer_set_key(peer, addr->key);
-        __atomic_store_n(&peer->state, SP_PEER_RETRY, __ATOMIC_RELEASE);
+        __atomic_store_n(&peer->state, SP_PEER_WILL_CONNECT, __ATOMIC_RELEASE);
     }
     return peer;
 }
@@ -362,7 +362,7 @@ int sp_connect(struct prov_ep *base, const void *addr_bytes, size_t addr_size,
     pthread_mutex_lock(&prov->lock);
     struct sp_peer *peer = get_peer(prov, &addr);
     struct sp_conn *conn = peer ? conn_new(ep, peer, true) : NULL;
-    bool is_new = peer && peer->state == SP_PEER_RETRY && peer->retry_ms == 0;
+    bool is_new = peer && peer->state == SP_PEER_WILL_CONNECT && peer->retry_ms == 0;
     if (is_new) {
         sp_peer_connect(
             peer); /* this may fail and mark the peer dead; the connection has a reference */
@@ -421,7 +421,7 @@ static bool send_control_without_conn(struct sp_peer *peer, uint32_t rmt_index,
         sp_ring_publish(ring, slot, pos, peer->id_in_peer_rings);
     }
     if (sp_ring_load_armed(ring))
-        sp_ring_doorbell(peer, ring);
+        sp_send_doorbell(peer, ring);
     return slot || sp_ring_is_damaged(ring);
 }
 
@@ -459,7 +459,7 @@ static int handle_request(struct sp_ep *ep, const struct sp_slot *slot, uint32_t
     conn->rmt_id = slot->request.id;
     conn->rmt_conn_id = slot->conn;
     conn->rmt_index = slot->extra;
-    conn->rmt_entry = &entry->state;
+    conn->rmt_dir_state = &entry->state;
     conn->rmt_state = __atomic_load_n(&entry->state, __ATOMIC_SEQ_CST);
     conn->ring = sp_ring_of(peer->seg, slot->extra);
     conn->rmt_private_data_size = (uint8_t)slot->size;
@@ -515,8 +515,8 @@ static int close_unknown_conn(struct sp_ep *ep, const struct sp_slot *slot, uint
         return sent ? 0 : -1;
     conn->ring = sp_ring_of(peer->seg, slot->extra);
     conn->rmt_index = slot->extra;
-    conn->rmt_entry = &peer->seg->table.dir[slot->extra].state;
-    conn->rmt_state = __atomic_load_n(conn->rmt_entry, __ATOMIC_SEQ_CST);
+    conn->rmt_dir_state = &peer->seg->table.dir[slot->extra].state;
+    conn->rmt_state = __atomic_load_n(conn->rmt_dir_state, __ATOMIC_SEQ_CST);
     conn->rmt_conn_id = slot->imm;
     send_control(conn, SP_CTL_CLOSE);
     return 0;
@@ -555,7 +555,7 @@ int sp_conn_handle_control(struct sp_ep *ep, const struct sp_slot *slot, uint32_
     case SP_KIND_CLOSE:
         return report_down(conn, PROV_REASON_CLOSED);
     case SP_KIND_ERROR:
-        sp_stream_handle_error(conn, slot);
+        sp_op_queue_handle_error(conn, slot);
         return report_down(conn, PROV_REASON_BROKEN);
     default:
         return 0;

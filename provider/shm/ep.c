@@ -21,7 +21,7 @@ enum { POLL_BUDGET = 64, MAX_CLAIMED_POLLS = 64 };
 static inline void cache_head_slot(struct sp_ep *ep)
 {
     ep->next_slot = sp_ring_slot(ep->ring, ep->head);
-    ep->vacant = sp_slot_state(ep->head, 0, SP_PHASE_FREE);
+    ep->vacant = sp_slot_make_state(ep->head, 0, SP_PHASE_FREE);
 }
 
 /*
@@ -163,11 +163,11 @@ static int progress_active(struct sp_ep *ep)
             continue;
         count += sp_conn_report(conn);
         if (!conn->closed && conn->stream)
-            count += sp_stream_progress(conn);
+            count += sp_op_queue_progress(conn);
         if (conn->down_due)
             count += sp_conn_report_failure(conn);
         if (!conn->closed && conn->ctl == SP_CTL_NONE && !conn->up_due && !conn->down_due &&
-            sp_stream_idle(conn))
+            sp_op_queue_is_idle(conn))
             sp_conn_deactivate(conn);
     }
     return count;
@@ -185,7 +185,7 @@ static bool is_abandoned(struct sp_ep *ep, uint64_t state)
     if (__atomic_load_n(&prov->deaths, __ATOMIC_ACQUIRE) == 0)
         return false;
     pthread_mutex_lock(&prov->lock);
-    bool dead = !sp_peer_by_producer_id(prov, sp_state_producer_id(state));
+    bool dead = !sp_peer_by_producer_id(prov, sp_slot_state_producer_id(state));
     pthread_mutex_unlock(&prov->lock);
     return dead;
 }
@@ -223,26 +223,26 @@ static int handle_operation(struct sp_ep *ep, const struct sp_slot *slot)
         count = sp_conn_report(conn);
     if (conn->closed || conn->state != SP_CONN_UP)
         return count;
-    count += sp_stream_handle_slot(conn, slot, sp_ring_payload(ep->ring, ep->head));
+    count += sp_op_queue_handle_slot(conn, slot, sp_ring_payload(ep->ring, ep->head));
     return conn->down_due ? count + sp_conn_report_failure(conn) : count;
 }
 
 /* Returns the number of callbacks, or -1: the slot has to wait. */
 static int handle_slot(struct sp_ep *ep, const struct sp_slot *slot, uint64_t state)
 {
-    if (__builtin_expect(sp_state_phase(state) == SP_PHASE_NOTICE, 1))
+    if (__builtin_expect(sp_slot_state_phase(state) == SP_PHASE_NOTICE, 1))
         return handle_message(ep, slot, true);
     switch ((enum sp_kind)slot->kind) {
     case SP_KIND_MESSAGE:
         return handle_message(ep, slot, false);
-    case SP_KIND_NOTIFY:
+    case SP_KIND_NOTICE:
         return handle_message(ep, slot, true);
     case SP_KIND_WRITE:
     case SP_KIND_READ:
     case SP_KIND_DATA:
         return handle_operation(ep, slot);
     default:
-        return sp_conn_handle_control(ep, slot, sp_state_producer_id(state));
+        return sp_conn_handle_control(ep, slot, sp_slot_state_producer_id(state));
     }
 }
 
@@ -253,10 +253,10 @@ static int consume_slots(struct sp_ep *ep, uint64_t until)
     while (ep->head < until) {
         struct sp_slot *slot = sp_ring_slot(ep->ring, ep->head);
         uint64_t s = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE);
-        if (s >> SP_LAP_SHIFT != sp_slot_state(ep->head, 0, 0) >> SP_LAP_SHIFT ||
-            sp_state_phase(s) == SP_PHASE_FREE)
+        if (s >> SP_LAP_SHIFT != sp_slot_make_state(ep->head, 0, 0) >> SP_LAP_SHIFT ||
+            sp_slot_state_phase(s) == SP_PHASE_FREE)
             break;
-        if (sp_state_phase(s) == SP_PHASE_CLAIMED) {
+        if (sp_slot_state_phase(s) == SP_PHASE_CLAIMED) {
             if (!is_abandoned(ep, s))
                 break;
             /* its producer may have published it, and died, since it was read */
@@ -353,7 +353,7 @@ void sp_ep_flush(struct prov_ep *ep)
  * the owner. */
 static bool is_claim_stale(struct sp_ep *ep, uint64_t s)
 {
-    if (s >> SP_LAP_SHIFT != ep->vacant >> SP_LAP_SHIFT || sp_state_phase(s) != SP_PHASE_CLAIMED) {
+    if (s >> SP_LAP_SHIFT != ep->vacant >> SP_LAP_SHIFT || sp_slot_state_phase(s) != SP_PHASE_CLAIMED) {
         ep->claimed = 0;
         return false;
     }

@@ -305,7 +305,7 @@ static bool exchange_by_uffd_wp(const struct sp_exchange *x, uint64_t lo, uint64
 }
 
 /* Pipes that keep the old pages of a piece referenced. */
-struct page_pipes {
+struct batch_pipes {
     int ends[PIPES][2];
     uint64_t each, size; /* capacity of one pipe, and of all */
     uint8_t *before, *after;
@@ -324,9 +324,9 @@ static uint64_t open_pipe(int ends[2])
     return size < 0 ? 0 : size < PIECE / PIPES ? (uint64_t)size : PIECE / PIPES;
 }
 
-static bool open_pipes(struct page_pipes *k)
+static bool open_pipes(struct batch_pipes *k)
 {
-    *k = (struct page_pipes){.ends = {{-1, -1}, {-1, -1}}, .each = PIECE / PIPES};
+    *k = (struct batch_pipes){.ends = {{-1, -1}, {-1, -1}}, .each = PIECE / PIPES};
     for (int i = 0; i < PIPES; i++) {
         uint64_t size = open_pipe(k->ends[i]);
         k->each = size < k->each ? size : k->each;
@@ -339,7 +339,7 @@ static bool open_pipes(struct page_pipes *k)
     return k->before != MAP_FAILED;
 }
 
-static void close_pipes(struct page_pipes *k)
+static void close_pipes(struct batch_pipes *k)
 {
     for (int i = 0; i < PIPES; i++) {
         if (k->ends[i][0] < 0)
@@ -352,7 +352,7 @@ static void close_pipes(struct page_pipes *k)
 }
 
 /* False if pages of an earlier piece could not be read. */
-static bool are_pipes_empty(const struct page_pipes *k)
+static bool are_pipes_empty(const struct batch_pipes *k)
 {
     int left = 0;
 
@@ -362,7 +362,7 @@ static bool are_pipes_empty(const struct page_pipes *k)
     return left == 0;
 }
 
-static bool splice_pages(const struct page_pipes *k, uint64_t lo, uint64_t hi)
+static bool splice_pages(const struct batch_pipes *k, uint64_t lo, uint64_t hi)
 {
     if (!are_pipes_empty(k))
         return false;
@@ -377,7 +377,7 @@ static bool splice_pages(const struct page_pipes *k, uint64_t lo, uint64_t hi)
     return true;
 }
 
-static bool read_spliced(const struct page_pipes *k, uint64_t size)
+static bool read_spliced(const struct batch_pipes *k, uint64_t size)
 {
     for (uint64_t done = 0; done < size;) {
         uint64_t pipe = done / k->each, end = (pipe + 1) * k->each;
@@ -403,7 +403,7 @@ static bool read_pages(int fd, uint64_t lo, uint64_t hi, uint8_t *to)
 }
 
 /* Merges writes to the old pages of [lo, hi) into the memfd. */
-static void merge_spliced(const struct sp_exchange *x, const struct page_pipes *k, uint64_t lo,
+static void merge_spliced(const struct sp_exchange *x, const struct batch_pipes *k, uint64_t lo,
                           uint64_t hi)
 {
     uint8_t *window = read_spliced(k, hi - lo) ? map_at(0, hi - lo, PROT_READ | PROT_WRITE,
@@ -418,7 +418,7 @@ static void merge_spliced(const struct sp_exchange *x, const struct page_pipes *
 
 /* A write after fork() would replace a page that a child shares: so this writes to each page before
  * vmsplice() keeps it. */
-static bool exchange_piece(const struct sp_exchange *x, const struct page_pipes *k, uint64_t lo,
+static bool exchange_batch_by_splice(const struct sp_exchange *x, const struct batch_pipes *k, uint64_t lo,
                            uint64_t hi)
 {
     if (madvise((void *)(uintptr_t)lo, hi - lo, MADV_POPULATE_WRITE) != 0 ||
@@ -438,13 +438,13 @@ static bool is_mostly_present(uint64_t lo, uint64_t hi)
 /* Returns the end of the exchanged part. */
 static uint64_t exchange_by_splice(const struct sp_exchange *x, uint64_t lo, uint64_t hi)
 {
-    struct page_pipes k;
+    struct batch_pipes k;
     uint64_t at = lo, next;
     bool ok = open_pipes(&k);
 
     for (; ok && at < hi; at = ok ? next : at) {
         next = at - at % k.size + k.size < hi ? at - at % k.size + k.size : hi;
-        ok = is_mostly_present(at, next) ? exchange_piece(x, &k, at, next)
+        ok = is_mostly_present(at, next) ? exchange_batch_by_splice(x, &k, at, next)
                                          : exchange_by_uffd_wp(x, at, next);
     }
     close_pipes(&k);
@@ -452,9 +452,9 @@ static uint64_t exchange_by_splice(const struct sp_exchange *x, uint64_t lo, uin
 }
 
 /* Allocates huge pages of the memfd for the huge pages of [lo, hi). */
-static struct sp_frames allocate_huge_frames(const struct sp_exchange *x, uint64_t lo, uint64_t hi)
+static struct sp_huge_frames allocate_huge_frames(const struct sp_exchange *x, uint64_t lo, uint64_t hi)
 {
-    struct sp_frames huge = sp_huge_find(lo, hi);
+    struct sp_huge_frames huge = sp_huge_find(lo, hi);
     uint8_t *window = huge.bits ? sp_huge_reserve(hi - lo, lo, PROT_NONE) : NULL;
 
     if (!window || map_at((uintptr_t)window, hi - lo, PROT_READ | PROT_WRITE,
@@ -474,7 +474,7 @@ uint64_t sp_exchange_existing(const struct sp_exchange *x, uint64_t lo, uint64_t
 
     if (!cow)
         sp_exchange_punch(x, lo, hi); /* a late put of a peer may have stored data */
-    struct sp_frames huge = allocate_huge_frames(x, lo, hi);
+    struct sp_huge_frames huge = allocate_huge_frames(x, lo, hi);
     if (method == SP_EXCHANGE_SPLICE)
         end = exchange_by_splice(x, lo, hi);
     else if (method == SP_EXCHANGE_UFFD_MOVE ? exchange_by_uffd_move(x, lo, hi, template)

@@ -68,7 +68,7 @@ struct sp_seg_table {
 
 enum sp_kind {
     SP_KIND_MESSAGE, /* size bytes */
-    SP_KIND_NOTIFY,  /* imm */
+    SP_KIND_NOTICE,  /* imm */
     SP_KIND_WRITE,   /* a chunk of a write; the receiver stores it */
     SP_KIND_READ,    /* a read request */
     SP_KIND_DATA,    /* a chunk of read data */
@@ -82,7 +82,7 @@ enum sp_kind {
 enum sp_slot_flags {
     SP_SLOT_BIG = 1,    /* the bytes are in the payload array */
     SP_SLOT_LAST = 2,   /* the last chunk of a write */
-    SP_SLOT_NOTIFY = 4, /* deliver `imm` to the receiver when the write is complete */
+    SP_SLOT_NOTICE = 4, /* deliver `imm` to the receiver when the write is complete */
 };
 
 /*

@@ -35,11 +35,11 @@ static struct sp_mr *allocate_entry(struct sp_prov *prov)
     struct sp_mr *mr;
 
     UT_ASSERT_LOCKED(&prov->mr_lock);
-    UT_ASSERT(prov->num_free_mrs <= prov->num_mrs && prov->num_mrs <= SP_MAX_MRS);
-    if (prov->num_mrs < SP_MAX_MRS && prov->num_free_mrs < MIN_QUEUE) {
+    UT_ASSERT(prov->num_free_mrs <= prov->mrs_high_water && prov->mrs_high_water <= SP_MAX_MRS);
+    if (prov->mrs_high_water < SP_MAX_MRS && prov->num_free_mrs < MIN_QUEUE) {
         mr = calloc(1, sizeof(*mr));
         if (mr)
-            mr->base.lkey = prov->num_mrs++;
+            mr->base.lkey = prov->mrs_high_water++;
         return mr;
     }
     mr = STAILQ_FIRST(&prov->free_mrs);

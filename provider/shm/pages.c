@@ -135,11 +135,11 @@ static uint64_t scan_frames(uint64_t first, uint64_t end)
     return bits;
 }
 
-struct sp_frames sp_huge_find(uint64_t lo, uint64_t hi)
+struct sp_huge_frames sp_huge_find(uint64_t lo, uint64_t hi)
 {
     uint64_t first = (lo + SP_HUGE - 1) & ~(SP_HUGE - 1);
 
-    return (struct sp_frames){.first = first, .bits = scan_frames(first, hi & ~(SP_HUGE - 1))};
+    return (struct sp_huge_frames){.first = first, .bits = scan_frames(first, hi & ~(SP_HUGE - 1))};
 }
 
 uint8_t *sp_huge_reserve(uint64_t size, uint64_t at, int prot)
@@ -156,7 +156,7 @@ uint8_t *sp_huge_reserve(uint64_t size, uint64_t at, int prot)
     return all + skip;
 }
 
-static uint64_t num_frames(const struct sp_frames *f)
+static uint64_t num_frames(const struct sp_huge_frames *f)
 {
     return f->bits ? 64 - (uint64_t)__builtin_clzll(f->bits) : 0;
 }
@@ -170,7 +170,7 @@ static bool allocate_frame(uint8_t *at, bool advised)
            madvise(at, SP_HUGE, MADV_COLLAPSE) == 0;
 }
 
-void sp_huge_allocate(struct sp_frames *f, uint8_t *window, uint64_t lo, bool advised)
+void sp_huge_allocate(struct sp_huge_frames *f, uint8_t *window, uint64_t lo, bool advised)
 {
     for (uint64_t n = 0; n < num_frames(f); n++) {
         if ((f->bits >> n & 1) && !allocate_frame(window + (f->first + n * SP_HUGE - lo), advised))
@@ -178,7 +178,7 @@ void sp_huge_allocate(struct sp_frames *f, uint8_t *window, uint64_t lo, bool ad
     }
 }
 
-void sp_huge_map(const struct sp_frames *f)
+void sp_huge_map(const struct sp_huge_frames *f)
 {
     for (uint64_t n = 0; n < num_frames(f); n++) {
         if (f->bits >> n & 1)

@@ -44,14 +44,14 @@ bool sp_pages_exists(struct sp_pages *pages, uint64_t at);
 #define SP_HUGE (2ull << 20)
 
 /* Up to 64 consecutive frames. */
-struct sp_frames {
+struct sp_huge_frames {
     uint64_t first; /* address of the first frame */
     uint64_t bits;  /* one bit per frame: huge page */
 };
 
 /* Finds the frames of [lo, hi) that are mapped as huge pages; none if the kernel (before 6.7)
  * cannot report them. */
-struct sp_frames sp_huge_find(uint64_t lo, uint64_t hi);
+struct sp_huge_frames sp_huge_find(uint64_t lo, uint64_t hi);
 
 /* Reserves addresses with the same offset in a huge page as `at`. NULL: no address space. */
 uint8_t *sp_huge_reserve(uint64_t size, uint64_t at, int prot);
@@ -62,9 +62,9 @@ uint8_t *sp_huge_reserve(uint64_t size, uint64_t at, int prot);
  * on this system; else small pages are collapsed (MADV_COLLAPSE), which needs no system setting.
  * Removes frames that get no huge page.
  */
-void sp_huge_allocate(struct sp_frames *frames, uint8_t *window, uint64_t lo, bool advised);
+void sp_huge_allocate(struct sp_huge_frames *frames, uint8_t *window, uint64_t lo, bool advised);
 
 /* Maps the memfd's huge pages of these frames with huge page-table entries. */
-void sp_huge_map(const struct sp_frames *frames);
+void sp_huge_map(const struct sp_huge_frames *frames);
 
 #endif

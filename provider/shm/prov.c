@@ -160,9 +160,9 @@ static void init_self(struct sp_prov *prov)
                                   .num_rings = prov->num_rings};
 }
 
-static void open_mapping(struct sp_prov *prov)
+static void open_remapping(struct sp_prov *prov)
 {
-    prov->use_map = ut_env_num(UT_ENV_SHM_MAP);
+    prov->maps_peers = ut_env_num(UT_ENV_SHM_MAP);
     prov->max_mapped_bytes = ut_env_num(UT_ENV_SHM_MAP_LIMIT) << 20;
     sp_remap_open(&prov->remap, prov->config.is_warning_process);
     if (prov->remap.x.fd >= 0)
@@ -190,7 +190,7 @@ static int sp_open(const struct prov_config *config, struct prov **out)
         goto free_prov;
     if ((rc = make_descriptors(prov)) != 0 || (rc = sp_listen(prov)) != 0)
         goto close_fds;
-    open_mapping(prov);
+    open_remapping(prov);
 #ifdef PR_SET_PTRACER
     /* Yama's ptrace_scope 1 allows cross-memory attach only to ancestors by default */
     if (prov->use_cma)
@@ -295,7 +295,7 @@ static void handle_timer(struct sp_prov *prov)
 static void dispatch_event(struct sp_prov *prov, void *source)
 {
     if (source == &prov->listen_fd)
-        sp_accept_all(prov);
+        sp_accept_sockets(prov);
     else if (source == &prov->kick_fd)
         drain_events(prov->kick_fd);
     else if (source == &prov->timer_fd)
@@ -376,7 +376,7 @@ const struct prov_ops shm_provider = {
     .read = sp_read,
     .send = sp_send,
     .atomic = sp_atomic,
-    .direct = sp_rkey_ptr,
+    .direct = sp_direct,
     .mapping = sp_mapping,
     .fd = sp_fd,
     .progress = sp_progress,

@@ -235,7 +235,7 @@ void sp_remap_open(struct sp_remap *a, bool warn)
     a->eager = ut_env_num(UT_ENV_SHM_MAP) == SHM_MAP_EAGER;
     a->page_size = (uint64_t)sysconf(_SC_PAGESIZE);
     a->swap_protect = ut_env_num(UT_ENV_SWAP_PROTECT);
-    a->refuse_every = (uint32_t)ut_env_num(UT_ENV_SHM_MAP_REFUSE);
+    a->test_refuse_every = (uint32_t)ut_env_num(UT_ENV_SHM_MAP_REFUSE);
     a->x.pause_ms = (uint32_t)ut_env_num(UT_ENV_SHM_EXCHANGE_MS);
     a->x.huge = huge_pages_allowed();
 }
@@ -327,7 +327,7 @@ bool sp_remap_may_remap(struct sp_remap *a)
 
     if (!is_open(a))
         return false;
-    if (a->refuse_every && ++a->count % a->refuse_every == 0)
+    if (a->test_refuse_every && ++a->count % a->test_refuse_every == 0)
         return false;
     return is_within_budget(a, REGISTRATION_US) && !has_too_many_mappings(a) &&
            !is_file_size_limited() && read_status(&locked, &a->has_pins) &&

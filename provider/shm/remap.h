@@ -30,7 +30,7 @@ struct sp_remap {
     bool has_cow_mappings; /* sp_exchange_restore_cow() has left mappings */
     bool too_many_mappings, io_uring_logged; /* has_too_many_mappings(); must_stay_remapped() */
     unsigned int retries_left;               /* see sp_threads_are_blocked() */
-    uint32_t count, refuse_every;            /* for tests: UTOFU_TEST=map_refuse */
+    uint32_t count, test_refuse_every;            /* for tests: UTOFU_TEST=map_refuse */
     uint64_t num_registrations;
     uint64_t opened_ns, spent_us; /* spent_us: estimated time for remapping so far */
     uint64_t smaps_us;            /* cost of the last sp_template_create_from_smaps() */

@@ -384,7 +384,7 @@ static void schedule_retry(struct sp_prov *prov, uint64_t at_ms)
 static void schedule_connect(struct sp_peer *peer, uint64_t ms)
 {
     drop_socket(peer);
-    __atomic_store_n(&peer->state, SP_PEER_RETRY, __ATOMIC_RELEASE);
+    __atomic_store_n(&peer->state, SP_PEER_WILL_CONNECT, __ATOMIC_RELEASE);
     peer->retry_ms = ut_now_ms() + ms;
     schedule_retry(peer->prov, peer->retry_ms);
 }
@@ -552,7 +552,7 @@ int sp_retry(struct sp_prov *prov)
             resume_listening(prov);
         for (struct sp_peer *peer = LIST_FIRST(&prov->peers); peer; peer = next) {
             next = LIST_NEXT(peer, next);
-            if (peer->state != SP_PEER_RETRY)
+            if (peer->state != SP_PEER_WILL_CONNECT)
                 continue;
             if (now >= peer->retry_ms)
                 sp_peer_connect(peer);
@@ -615,7 +615,7 @@ static int reject_with_spare_fd(struct sp_prov *prov)
     return fd < 0 ? fd : 0;
 }
 
-void sp_accept_all(struct sp_prov *prov)
+void sp_accept_sockets(struct sp_prov *prov)
 {
     int fd, num_busy = 0;
 
@@ -702,7 +702,7 @@ static int map_peer_segment(struct sp_peer *peer, const struct sp_dgram *d,
     attachments->fds[SEGMENT_FD] = -1;
     if (rc != 0)
         return rc;
-    if (attachments->fds[REMAP_FD] >= 0 && peer->prov->use_map &&
+    if (attachments->fds[REMAP_FD] >= 0 && peer->prov->maps_peers &&
         sp_remap_check_fd(attachments->fds[REMAP_FD])) {
         peer->remap_fd = attachments->fds[REMAP_FD];
         attachments->fds[REMAP_FD] = -1;
@@ -774,7 +774,7 @@ static struct sp_peer *handle_hello(struct sp_peer *peer, const struct sp_dgram 
         return NULL;
     }
     struct sp_peer *existing = sp_peer_find(prov, d->key);
-    if (existing && existing->state != SP_PEER_RETRY &&
+    if (existing && existing->state != SP_PEER_WILL_CONNECT &&
         !(existing->state == SP_PEER_HELLO_SENT && d->key < prov->addr.key)) {
         sp_send_notification(peer, SP_DGRAM_YIELD);
         sp_peer_mark_dead(peer, PROV_REASON_PEER_DEAD);
@@ -934,7 +934,7 @@ void sp_receive(struct sp_peer *peer)
     }
 }
 
-void sp_ring_doorbell(struct sp_peer *peer, struct sp_ring *ring)
+void sp_send_doorbell(struct sp_peer *peer, struct sp_ring *ring)
 {
     if (__atomic_exchange_n(&ring->armed, 0, __ATOMIC_SEQ_CST) == 0)
         return;

@@ -11,7 +11,7 @@ int sp_listen(struct sp_prov *prov);
 void sp_peer_connect(struct sp_peer *peer);
 /* Handles a socket that is readable or hung up. Call with prov->lock held. */
 void sp_receive(struct sp_peer *peer);
-void sp_accept_all(struct sp_prov *prov);
+void sp_accept_sockets(struct sp_prov *prov);
 /* Retries due attempts to connect and to listen. Returns milliseconds until the next one, or -1. */
 int sp_retry(struct sp_prov *prov);
 /* Sends a datagram without content, which is dropped if the socket is full. */
@@ -24,6 +24,6 @@ void sp_send_pending_notifications(struct sp_prov *prov);
 void sp_disconnect_all(struct sp_prov *prov);
 
 /* Rings the doorbell: wakes the owner of the peer's endpoint if it is armed. */
-void sp_ring_doorbell(struct sp_peer *peer, struct sp_ring *ring);
+void sp_send_doorbell(struct sp_peer *peer, struct sp_ring *ring);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Wake-ups, active connections, and failure of a connection, for all files. */
-#ifndef SP_STATE_H
-#define SP_STATE_H
+#ifndef SP_WAKE_H
+#define SP_WAKE_H
 
 #include <stdbool.h>
 

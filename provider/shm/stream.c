@@ -26,7 +26,7 @@
 
 enum { MAX_OPS = 256, MAX_READS = 16 }; /* powers of two */
 
-enum op_kind { OP_DONE, OP_NOTIFY, OP_WRITE, OP_READ };
+enum op_kind { OP_DONE, OP_NOTICE, OP_WRITE, OP_READ };
 
 struct op {
     uint64_t cookie, rmt;
@@ -43,7 +43,7 @@ struct read_response {
     uint32_t rkey, length, moved, seq;
 };
 
-struct sp_stream {
+struct sp_op_queue {
     uint32_t first, sent, last; /* ops: [first, sent) are sent, [sent, last) wait */
     uint32_t seq;
     uint32_t num_reads;
@@ -52,12 +52,12 @@ struct sp_stream {
     struct read_response responses[MAX_READS];
 };
 
-static struct op *op_at(struct sp_stream *s, uint32_t n)
+static struct op *op_at(struct sp_op_queue *s, uint32_t n)
 {
     return &s->ops[n & (MAX_OPS - 1)];
 }
 
-static struct sp_stream *get_stream(struct sp_conn *conn)
+static struct sp_op_queue *get_op_queue(struct sp_conn *conn)
 {
     if (!conn->stream)
         conn->stream = calloc(1, sizeof(*conn->stream));
@@ -67,7 +67,7 @@ static struct sp_stream *get_stream(struct sp_conn *conn)
     return conn->stream;
 }
 
-void sp_stream_free(struct sp_conn *conn)
+void sp_op_queue_free(struct sp_conn *conn)
 {
     free(conn->stream);
     conn->stream = NULL;
@@ -78,28 +78,28 @@ bool sp_stream_empty(const struct sp_conn *conn)
     return conn->stream->first == conn->stream->last;
 }
 
-bool sp_stream_idle(const struct sp_conn *conn)
+bool sp_op_queue_is_idle(const struct sp_conn *conn)
 {
-    const struct sp_stream *s = conn->stream;
+    const struct sp_op_queue *s = conn->stream;
 
     return !s || (s->first == s->last && s->first_response == s->last_response);
 }
 
-bool sp_stream_has_reads(const struct sp_conn *conn)
+bool sp_op_queue_has_reads(const struct sp_conn *conn)
 {
     return conn->stream->num_reads > 0;
 }
 
-int sp_stream_reserve(struct sp_conn *conn)
+int sp_op_queue_check_room(struct sp_conn *conn)
 {
-    const struct sp_stream *s = conn->stream;
+    const struct sp_op_queue *s = conn->stream;
 
     return s->sent == s->last && s->last - s->first < MAX_OPS ? 0 : -EAGAIN;
 }
 
 static struct op *push_op(struct sp_conn *conn, enum op_kind kind, const struct prov_xfer *x)
 {
-    struct sp_stream *s = conn->stream;
+    struct sp_op_queue *s = conn->stream;
     UT_ASSERT(s->last - s->first < MAX_OPS && s->sent - s->first <= s->last - s->first);
     struct op *op = op_at(s, s->last++);
 
@@ -119,7 +119,7 @@ static struct op *push_op(struct sp_conn *conn, enum op_kind kind, const struct 
     return op;
 }
 
-void sp_stream_push_complete(struct sp_conn *conn, uint64_t cookie)
+void sp_op_queue_push_complete(struct sp_conn *conn, uint64_t cookie)
 {
     struct prov_xfer x = {.cookie = cookie};
 
@@ -127,10 +127,10 @@ void sp_stream_push_complete(struct sp_conn *conn, uint64_t cookie)
     conn->stream->sent++;
 }
 
-void sp_stream_push_notify(struct sp_conn *conn, const struct prov_xfer *xfer)
+void sp_op_queue_push_notice(struct sp_conn *conn, const struct prov_xfer *xfer)
 {
-    if (get_stream(conn))
-        push_op(conn, OP_NOTIFY, xfer);
+    if (get_op_queue(conn))
+        push_op(conn, OP_NOTICE, xfer);
     else
         sp_conn_go_down(conn, PROV_REASON_LOCAL);
 }
@@ -142,7 +142,7 @@ void sp_stream_push_notify(struct sp_conn *conn, const struct prov_xfer *xfer)
 int sp_handle_full_ring(struct sp_conn *conn)
 {
     if (!sp_conn_check_ring(conn) && __atomic_load_n(&conn->ring->armed, __ATOMIC_SEQ_CST))
-        sp_ring_doorbell(conn->peer, conn->ring);
+        sp_send_doorbell(conn->peer, conn->ring);
     return -EAGAIN;
 }
 
@@ -195,7 +195,7 @@ static bool send_chunk(struct sp_conn *conn, struct op *op)
         slot->chunk.addr = op->rmt + op->moved;
         op->moved += fill_chunk(conn, slot, pos, op->lcl + op->moved, op->length - op->moved);
         if (op->moved == op->length && (op->flags & PROV_NOTIFY))
-            slot->flags |= SP_SLOT_NOTIFY;
+            slot->flags |= SP_SLOT_NOTICE;
         break;
     case OP_READ:
         slot->kind = SP_KIND_READ;
@@ -203,7 +203,7 @@ static bool send_chunk(struct sp_conn *conn, struct op *op)
         slot->read.length = op->length;
         break;
     default:
-        slot->kind = SP_KIND_NOTIFY;
+        slot->kind = SP_KIND_NOTICE;
         solicited = op->flags & PROV_SOLICITED;
     }
     sp_publish_slot(conn, slot, pos, solicited);
@@ -212,7 +212,7 @@ static bool send_chunk(struct sp_conn *conn, struct op *op)
 
 static void send_ops(struct sp_conn *conn)
 {
-    struct sp_stream *s = conn->stream;
+    struct sp_op_queue *s = conn->stream;
 
     while (s->sent != s->last && conn->state == SP_CONN_UP) {
         struct op *op = op_at(s, s->sent);
@@ -220,7 +220,7 @@ static void send_ops(struct sp_conn *conn)
             return;
         if (op->kind == OP_WRITE && op->moved < op->length)
             continue;
-        if (op->kind == OP_NOTIFY)
+        if (op->kind == OP_NOTICE)
             op->kind = OP_DONE;
         s->sent++;
     }
@@ -228,16 +228,16 @@ static void send_ops(struct sp_conn *conn)
 
 static bool must_wait(struct sp_conn *conn, const struct prov_xfer *x)
 {
-    const struct sp_stream *s = conn->stream;
+    const struct sp_op_queue *s = conn->stream;
 
-    return sp_stream_reserve(conn) != 0 || ((x->flags & PROV_FENCE) && s->num_reads > 0);
+    return sp_op_queue_check_room(conn) != 0 || ((x->flags & PROV_FENCE) && s->num_reads > 0);
 }
 
 /* Does not queue a write whose first chunk finds no slot: up to max_inline of the caps, the source
  * must be free when this returns. */
-int sp_stream_write(struct sp_conn *conn, const struct prov_xfer *x)
+int sp_op_queue_write(struct sp_conn *conn, const struct prov_xfer *x)
 {
-    struct sp_stream *s = get_stream(conn);
+    struct sp_op_queue *s = get_op_queue(conn);
 
     if (!s)
         return -EIO;
@@ -254,9 +254,9 @@ int sp_stream_write(struct sp_conn *conn, const struct prov_xfer *x)
     return -EAGAIN;
 }
 
-int sp_stream_read(struct sp_conn *conn, const struct prov_xfer *x)
+int sp_op_queue_read(struct sp_conn *conn, const struct prov_xfer *x)
 {
-    struct sp_stream *s = get_stream(conn);
+    struct sp_op_queue *s = get_op_queue(conn);
 
     if (!s)
         return -EIO;
@@ -282,7 +282,7 @@ int sp_stream_read(struct sp_conn *conn, const struct prov_xfer *x)
  * calls sp_conn_report_failure(). */
 static void fail_op(struct sp_conn *conn, uint32_t seq, enum prov_status status)
 {
-    conn->error_seq = seq;
+    conn->error_op_number = seq;
     conn->error_status = status;
     conn->ctl = SP_CTL_ERROR;
     sp_conn_go_down(conn, PROV_REASON_BROKEN);
@@ -321,7 +321,7 @@ static int execute_write(struct sp_conn *conn, const struct sp_slot *slot, const
     if (!(slot->flags & SP_SLOT_LAST))
         return 0;
     count_executed(conn);
-    if (!(slot->flags & SP_SLOT_NOTIFY))
+    if (!(slot->flags & SP_SLOT_NOTICE))
         return 0;
     conn->ep->callbacks->notify(conn->ctx, slot->imm);
     return 1;
@@ -330,7 +330,7 @@ static int execute_write(struct sp_conn *conn, const struct sp_slot *slot, const
 static void send_read_responses(struct sp_conn *conn)
 {
     const struct sp_mr_entry *mrs = conn->ep->prov->seg->table.mrs;
-    struct sp_stream *s = conn->stream;
+    struct sp_op_queue *s = conn->stream;
 
     UT_ASSERT(s->last_response - s->first_response <= MAX_READS);
     while (s->first_response != s->last_response) {
@@ -356,7 +356,7 @@ static void send_read_responses(struct sp_conn *conn)
 
 static void queue_read_response(struct sp_conn *conn, const struct sp_slot *slot)
 {
-    struct sp_stream *s = get_stream(conn);
+    struct sp_op_queue *s = get_op_queue(conn);
 
     count_executed(conn);
     if (!s || s->last_response - s->first_response == MAX_READS) {
@@ -379,7 +379,7 @@ static void queue_read_response(struct sp_conn *conn, const struct sp_slot *slot
 static void handle_read_data(struct sp_conn *conn, const struct sp_slot *slot,
                              const uint8_t *payload)
 {
-    struct sp_stream *s = conn->stream;
+    struct sp_op_queue *s = conn->stream;
     struct op *op = NULL;
     uint32_t n = slot->size;
 
@@ -409,7 +409,7 @@ static uint32_t executed_by_peer(const struct sp_conn *conn)
                                      __ATOMIC_ACQUIRE);
 }
 
-bool sp_stream_waits_for_peer(const struct sp_conn *conn)
+bool sp_op_queue_waits_for_peer(const struct sp_conn *conn)
 {
     return executed_by_peer(conn) != conn->stream->seq || conn->stream->num_reads > 0;
 }
@@ -422,7 +422,7 @@ static bool is_executed(const struct sp_conn *conn, const struct op *op)
 
 static int report_ops(struct sp_conn *conn)
 {
-    struct sp_stream *s = conn->stream;
+    struct sp_op_queue *s = conn->stream;
     int count = 0;
 
     UT_ASSERT(s->sent - s->first <= s->last - s->first && s->last - s->first <= MAX_OPS);
@@ -434,7 +434,7 @@ static int report_ops(struct sp_conn *conn)
     return count;
 }
 
-int sp_stream_progress(struct sp_conn *conn)
+int sp_op_queue_progress(struct sp_conn *conn)
 {
     if (conn->state == SP_CONN_UP)
         send_ops(conn);
@@ -443,9 +443,9 @@ int sp_stream_progress(struct sp_conn *conn)
     return conn->state == SP_CONN_UP ? report_ops(conn) : 0;
 }
 
-int sp_stream_flush(struct sp_conn *conn)
+int sp_op_queue_flush(struct sp_conn *conn)
 {
-    struct sp_stream *s = conn->stream;
+    struct sp_op_queue *s = conn->stream;
     enum prov_status status = conn->reason == PROV_REASON_PEER_DEAD ? PROV_PEER : PROV_FLUSHED;
     int count = 0;
 
@@ -468,7 +468,7 @@ int sp_stream_flush(struct sp_conn *conn)
  * Arrivals
  */
 
-int sp_stream_handle_slot(struct sp_conn *conn, const struct sp_slot *slot, const uint8_t *payload)
+int sp_op_queue_handle_slot(struct sp_conn *conn, const struct sp_slot *slot, const uint8_t *payload)
 {
     if (slot->kind == SP_KIND_WRITE)
         return execute_write(conn, slot, payload);
@@ -479,13 +479,13 @@ int sp_stream_handle_slot(struct sp_conn *conn, const struct sp_slot *slot, cons
     return 0;
 }
 
-void sp_stream_handle_error(struct sp_conn *conn, const struct sp_slot *slot)
+void sp_op_queue_handle_error(struct sp_conn *conn, const struct sp_slot *slot)
 {
-    struct sp_stream *s = conn->stream;
+    struct sp_op_queue *s = conn->stream;
 
     for (uint32_t i = s ? s->first : 0; s && i != s->last; i++) {
         struct op *op = op_at(s, i);
-        if (op->seq == slot->extra && op->kind != OP_DONE && op->kind != OP_NOTIFY) {
+        if (op->seq == slot->extra && op->kind != OP_DONE && op->kind != OP_NOTICE) {
             op->status = (uint8_t)slot->error.status;
             op->kind = OP_READ; /* is_executed() must not use the target's count */
             op->moved = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The queue of operations that cannot be executed at once: see stream.c. */
-#ifndef SP_STREAM_H
-#define SP_STREAM_H
+#ifndef SP_OP_QUEUE_H
+#define SP_OP_QUEUE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,28 +14,28 @@
 
 /* conn->stream must exist for these functions. */
 bool sp_stream_empty(const struct sp_conn *conn);
-bool sp_stream_has_reads(const struct sp_conn *conn);
+bool sp_op_queue_has_reads(const struct sp_conn *conn);
 /* True if a write or read is outstanding that the peer's CPU executes. */
-bool sp_stream_waits_for_peer(const struct sp_conn *conn);
+bool sp_op_queue_waits_for_peer(const struct sp_conn *conn);
 /* Returns 0 if an operation may be posted; -EAGAIN: earlier ones wait, or the queue is full. */
-int sp_stream_reserve(struct sp_conn *conn);
+int sp_op_queue_check_room(struct sp_conn *conn);
 /* Queues an executed operation, which is reported after earlier ones. */
-void sp_stream_push_complete(struct sp_conn *conn, uint64_t cookie);
+void sp_op_queue_push_complete(struct sp_conn *conn, uint64_t cookie);
 /* Queues the notice of a write, after the data are written and the ring was full. */
-void sp_stream_push_notify(struct sp_conn *conn, const struct prov_xfer *xfer);
-int sp_stream_write(struct sp_conn *conn, const struct prov_xfer *xfer);
-int sp_stream_read(struct sp_conn *conn, const struct prov_xfer *xfer);
+void sp_op_queue_push_notice(struct sp_conn *conn, const struct prov_xfer *xfer);
+int sp_op_queue_write(struct sp_conn *conn, const struct prov_xfer *xfer);
+int sp_op_queue_read(struct sp_conn *conn, const struct prov_xfer *xfer);
 /* Sends operations and read data, and reports executed operations, as far as possible. Returns the
  * number of callbacks. */
-int sp_stream_progress(struct sp_conn *conn);
-bool sp_stream_idle(const struct sp_conn *conn);
+int sp_op_queue_progress(struct sp_conn *conn);
+bool sp_op_queue_is_idle(const struct sp_conn *conn);
 /* Reports all outstanding operations of a connection that is down. */
-int sp_stream_flush(struct sp_conn *conn);
+int sp_op_queue_flush(struct sp_conn *conn);
 /* Handles a slot with a chunk of an operation. The connection is up; if it is down afterwards, the
- * caller must call sp_conn_report_failure(). The same holds for sp_stream_progress(). */
-int sp_stream_handle_slot(struct sp_conn *conn, const struct sp_slot *slot, const uint8_t *payload);
-void sp_stream_handle_error(struct sp_conn *conn, const struct sp_slot *slot);
-void sp_stream_free(struct sp_conn *conn);
+ * caller must call sp_conn_report_failure(). The same holds for sp_op_queue_progress(). */
+int sp_op_queue_handle_slot(struct sp_conn *conn, const struct sp_slot *slot, const uint8_t *payload);
+void sp_op_queue_handle_error(struct sp_conn *conn, const struct sp_slot *slot);
+void sp_op_queue_free(struct sp_conn *conn);
 
 /* No slot could be claimed: rings the doorbell, as the consumer may be blocked although the ring is
  * full. Returns -EAGAIN. */
@@ -43,12 +43,12 @@ int sp_handle_full_ring(struct sp_conn *conn);
 
 /* Rings the doorbell for a published slot if the consumer is armed for it. `armed`: result of
  * sp_ring_load_armed() after the publication. */
-static inline void sp_ring_doorbell_if_armed(struct sp_conn *conn, uint64_t pos, bool solicited,
+static inline void sp_send_doorbell_if_armed(struct sp_conn *conn, uint64_t pos, bool solicited,
                                              uint32_t armed)
 {
     if (__builtin_expect(armed, 0) &&
         (solicited || armed == PROV_ARM_ALL || sp_ring_is_busy(conn->ring, pos)))
-        sp_ring_doorbell(conn->peer, conn->ring);
+        sp_send_doorbell(conn->peer, conn->ring);
 }
 
 /* Publishes a claimed slot, and rings the doorbell if the consumer is armed for it. */
@@ -56,7 +56,7 @@ static inline void sp_publish_slot(struct sp_conn *conn, struct sp_slot *slot, u
                                    bool solicited)
 {
     sp_ring_publish(conn->ring, slot, pos, conn->peer->id_in_peer_rings);
-    sp_ring_doorbell_if_armed(conn, pos, solicited, sp_ring_load_armed(conn->ring));
+    sp_send_doorbell_if_armed(conn, pos, solicited, sp_ring_load_armed(conn->ring));
 }
 
 #endif

@@ -28,7 +28,7 @@ struct sp_map;
 struct sp_mr;
 struct sp_pagerefs;
 struct sp_prov;
-struct sp_stream;
+struct sp_op_queue;
 
 /*
  * A peer process
@@ -36,7 +36,7 @@ struct sp_stream;
 
 enum sp_peer_state {
     SP_PEER_INCOMING,   /* the peer connected; its HELLO has not arrived yet */
-    SP_PEER_RETRY,      /* this process will connect at retry_ms */
+    SP_PEER_WILL_CONNECT,      /* this process will connect at retry_ms */
     SP_PEER_HELLO_SENT, /* this process connected and sent its HELLO */
     SP_PEER_MAPPED, /* this process sent WELCOME; the peer may already use this process's segment */
     SP_PEER_UP,
@@ -115,13 +115,13 @@ struct sp_prov {
     } ep_history[SP_MAX_EPS];
     uint32_t timer_on;                  /* atomic */
     uint32_t has_pending_notifications; /* atomic: a peer has pending_notifications */
-    uint32_t num_mrs;                   /* number of table entries used so far */
+    uint32_t mrs_high_water;                   /* number of table entries used so far */
     uint32_t num_free_mrs;
     STAILQ_HEAD(sp_mr_queue, sp_mr) free_mrs; /* freed first, used first */
     uint64_t mr_serial;
     struct sp_pagerefs *pagerefs; /* NULL: no memory is remapped */
     struct sp_remap remap;
-    bool use_map, no_map_logged;
+    bool maps_peers, no_map_logged;
     uint64_t mapped_bytes, max_mapped_bytes; /* memory of peers; mapped_bytes is atomic */
 };
 
@@ -191,13 +191,13 @@ struct sp_conn {
     struct sp_peer *peer;
     struct sp_ring *ring;        /* ring of the peer's endpoint */
     uint64_t ring_free_until;    /* see sp_ring_has_room() */
-    struct sp_stream *stream;    /* created for the first delayed operation */
+    struct sp_op_queue *stream;    /* created for the first delayed operation */
     struct sp_map *map;          /* created for the first mapping of the peer's memory */
     struct prov_mapping mapping; /* mapped memory of the peer; empty while operations are delayed */
-    struct prov_mapping lcl_mapping; /* local region used last */
+    struct prov_mapping lcl_region_cache; /* local region used last */
     void *ctx;                       /* argument of callbacks for the connection */
-    const uint32_t *rmt_entry;       /* state of the peer's endpoint in the peer's directory */
-    uint32_t rmt_state;              /* *rmt_entry when the connection was made */
+    const uint32_t *rmt_dir_state;       /* state of the peer's endpoint in the peer's directory */
+    uint32_t rmt_state;              /* *rmt_dir_state when the connection was made */
     uint32_t conn_id, rmt_conn_id;   /* id on this side, and on the peer's */
     uint8_t state;
     uint8_t ctl; /* enum sp_ctl: control message to be sent */
@@ -208,7 +208,7 @@ struct sp_conn {
     uint8_t private_data_size, rmt_private_data_size;
     uint32_t rmt_index;               /* index of the peer's endpoint in the peer's directory */
     uint32_t active_index;            /* index in ep->active, plus 1; 0: not there */
-    uint32_t error_seq, error_status; /* content of ERROR: see sp_slot */
+    uint32_t error_op_number, error_status; /* content of ERROR: see sp_slot */
     uint64_t rmt_id;                  /* of the peer's endpoint */
     uint64_t executed;                /* number of the peer's operations executed here */
     SLIST_ENTRY(sp_conn) next_discarded;
@@ -226,7 +226,7 @@ static inline struct sp_conn *sp_conn_of(struct prov_conn *conn)
  * this is checked before publishing a slot that completes an operation. */
 static inline bool sp_conn_rmt_ep_is_open(const struct sp_conn *conn)
 {
-    return __builtin_expect(__atomic_load_n(conn->rmt_entry, __ATOMIC_ACQUIRE) == conn->rmt_state,
+    return __builtin_expect(__atomic_load_n(conn->rmt_dir_state, __ATOMIC_ACQUIRE) == conn->rmt_state,
                             1);
 }
 

@@ -42,7 +42,7 @@ static __attribute__((noinline)) bool has_local_access_slow(struct sp_conn *conn
     const struct sp_mr_entry *mrs = conn->ep->prov->seg->table.mrs;
     const struct sp_mr_entry *e = sp_mr_entry_of(mrs, x->lkey);
     uint64_t addr = (uintptr_t)x->lcl;
-    struct prov_mapping lcl_mapping = {.key = x->lkey,
+    struct prov_mapping lcl_region_cache = {.key = x->lkey,
                                        .state = &e->state,
                                        .valid_state = __atomic_load_n(&e->state, __ATOMIC_ACQUIRE),
                                        .base = __atomic_load_n(&e->base, __ATOMIC_RELAXED),
@@ -53,7 +53,7 @@ static __attribute__((noinline)) bool has_local_access_slow(struct sp_conn *conn
     if (!sp_mr_allows(mrs, x->lkey, addr, x->length, access))
         return false;
     if (sp_mr_allows(mrs, x->lkey, addr, x->length, all))
-        conn->lcl_mapping = lcl_mapping;
+        conn->lcl_region_cache = lcl_region_cache;
     return true;
 }
 
@@ -61,12 +61,12 @@ static inline bool has_local_access(struct sp_conn *conn, const struct prov_xfer
                                     unsigned int access)
 {
     return (x->flags & PROV_INLINE) ||
-           prov_mapped_at(&conn->lcl_mapping, x->lkey, (uintptr_t)x->lcl, x->length) ||
+           prov_mapped_at(&conn->lcl_region_cache, x->lkey, (uintptr_t)x->lcl, x->length) ||
            has_local_access_slow(conn, x, access);
 }
 
 /* The peer's endpoint was closed; down() follows at the next poll. */
-static __attribute__((noinline)) int fail_closed_ep(struct sp_conn *conn)
+static __attribute__((noinline)) int handle_closed_rmt_ep(struct sp_conn *conn)
 {
     __atomic_store_n(&conn->ep->must_check_peers, 1, __ATOMIC_SEQ_CST);
     return -ENOTCONN;
@@ -81,17 +81,17 @@ static inline int check_keys(struct sp_conn *conn, const struct prov_xfer *x,
     if (!has_local_access(conn, x, lcl_access))
         return -EPERM;
     if (!sp_mr_allows(conn->peer->seg->table.mrs, x->rkey, x->rmt, x->length, rmt_access))
-        return sp_conn_rmt_ep_is_open(conn) ? -EACCES : fail_closed_ep(conn);
+        return sp_conn_rmt_ep_is_open(conn) ? -EACCES : handle_closed_rmt_ep(conn);
     return 0;
 }
 
 /* Completes an executed operation: at once if no earlier one is outstanding, else in the queue,
- * where sp_stream_reserve() has reserved room. */
+ * where sp_op_queue_check_room() has reserved room. */
 static inline int finish_op(struct sp_conn *conn, uint64_t cookie)
 {
     if (__builtin_expect(!conn->stream || sp_stream_empty(conn), 1))
         return PROV_COMPLETE | PROV_SRC_FREE;
-    sp_stream_push_complete(conn, cookie);
+    sp_op_queue_push_complete(conn, cookie);
     return PROV_SRC_FREE;
 }
 
@@ -101,7 +101,7 @@ static inline int check_notice(struct sp_conn *conn, const struct prov_xfer *x)
     if (!(x->flags & PROV_NOTIFY))
         return 0;
     if (!sp_conn_rmt_ep_is_open(conn))
-        return fail_closed_ep(conn);
+        return handle_closed_rmt_ep(conn);
     return __builtin_expect(sp_ring_has_room(conn->ring, &conn->ring_free_until), 1)
                ? 0
                : sp_handle_full_ring(conn);
@@ -112,20 +112,20 @@ static int send_notice(struct sp_conn *conn, const struct prov_xfer *x)
     bool solicited = x->flags & PROV_SOLICITED;
     uint64_t pos;
 
-    if (__builtin_expect(sp_ring_notify(conn->ring, conn->peer->id_in_peer_rings, conn->rmt_conn_id,
+    if (__builtin_expect(sp_ring_publish_notice(conn->ring, conn->peer->id_in_peer_rings, conn->rmt_conn_id,
                                         x->imm, &pos),
                          1)) {
-        sp_ring_doorbell_if_armed(conn, pos, solicited, sp_ring_load_armed(conn->ring));
+        sp_send_doorbell_if_armed(conn, pos, solicited, sp_ring_load_armed(conn->ring));
         return finish_op(conn, x->cookie);
     }
     struct sp_slot *slot = sp_ring_claim(conn->ring, conn->peer->id_in_peer_rings, &pos);
     if (__builtin_expect(!slot, 0)) { /* the ring filled up since the check; the data are written */
-        sp_stream_push_notify(conn, x);
+        sp_op_queue_push_notice(conn, x);
         return PROV_SRC_FREE;
     }
     slot->conn = conn->rmt_conn_id;
     slot->imm = x->imm;
-    slot->kind = SP_KIND_NOTIFY;
+    slot->kind = SP_KIND_NOTICE;
     sp_publish_slot(conn, slot, pos, solicited);
     return finish_op(conn, x->cookie);
 }
@@ -220,7 +220,7 @@ static int copy_in_pieces(struct sp_conn *conn, const struct prov_xfer *x, bool 
 static bool can_execute_here(struct sp_conn *conn, const struct prov_xfer *x)
 {
     if (has_cma(conn))
-        return !conn->stream || !sp_stream_waits_for_peer(conn);
+        return !conn->stream || !sp_op_queue_waits_for_peer(conn);
     return (!conn->stream || sp_stream_empty(conn)) &&
            sp_map_covers(conn, x->rkey, x->rmt, x->length);
 }
@@ -246,15 +246,15 @@ static __attribute__((noinline)) int write_slow(struct sp_conn *conn, const stru
     if (rc != 0)
         return rc;
     if (!can_execute_here(conn, x) || needs_target_cpu(conn, x))
-        return sp_stream_write(conn, x);
-    if (conn->stream != NULL && (rc = sp_stream_reserve(conn)) != 0)
+        return sp_op_queue_write(conn, x);
+    if (conn->stream != NULL && (rc = sp_op_queue_check_room(conn)) != 0)
         return rc;
     rc = check_notice(conn, x);
     if (rc != 0)
         return rc;
     rc = copy_in_pieces(conn, x, true);
     if (rc != 0)
-        return rc == -EXDEV ? sp_stream_write(conn, x) : rc;
+        return rc == -EXDEV ? sp_op_queue_write(conn, x) : rc;
     return x->flags & PROV_NOTIFY ? send_notice(conn, x) : finish_op(conn, x->cookie);
 }
 
@@ -265,12 +265,12 @@ static __attribute__((noinline)) int read_slow(struct sp_conn *conn, const struc
     if (rc != 0)
         return rc;
     if (!can_execute_here(conn, x))
-        return sp_stream_read(conn, x);
-    if (conn->stream != NULL && (rc = sp_stream_reserve(conn)) != 0)
+        return sp_op_queue_read(conn, x);
+    if (conn->stream != NULL && (rc = sp_op_queue_check_room(conn)) != 0)
         return rc;
     rc = copy_in_pieces(conn, x, false);
     if (rc != 0)
-        return rc == -EXDEV ? sp_stream_read(conn, x) : rc;
+        return rc == -EXDEV ? sp_op_queue_read(conn, x) : rc;
     return finish_op(conn, x->cookie);
 }
 
@@ -333,9 +333,9 @@ int sp_send(struct prov_conn *base, const void *data, size_t size, unsigned int 
     if (__builtin_expect(rc != 0, 0))
         return rc;
     if (__builtin_expect(conn->stream != NULL, 0)) {
-        if ((flags & PROV_FENCE) && sp_stream_has_reads(conn))
+        if ((flags & PROV_FENCE) && sp_op_queue_has_reads(conn))
             return -EAGAIN;
-        if ((rc = sp_stream_reserve(conn)) != 0)
+        if ((rc = sp_op_queue_check_room(conn)) != 0)
             return rc;
     }
     if (__builtin_expect(size > PROV_MSG_MAX, 0)) {
@@ -344,7 +344,7 @@ int sp_send(struct prov_conn *base, const void *data, size_t size, unsigned int 
         return -EIO;
     }
     if (!sp_conn_rmt_ep_is_open(conn))
-        return fail_closed_ep(conn);
+        return handle_closed_rmt_ep(conn);
     struct sp_slot *slot = sp_ring_claim(conn->ring, conn->peer->id_in_peer_rings, &pos);
     if (__builtin_expect(!slot, 0))
         return sp_handle_full_ring(conn);
@@ -364,7 +364,7 @@ int sp_atomic(struct prov_conn *conn, const struct prov_atomic *atomic)
     return -EIO; /* caps report no atomics */
 }
 
-void *sp_rkey_ptr(struct prov_conn *base, uint64_t rmt, uint32_t length, uint32_t rkey)
+void *sp_direct(struct prov_conn *base, uint64_t rmt, uint32_t length, uint32_t rkey)
 {
     struct sp_conn *conn = sp_conn_of(base);
     const unsigned int all = PROV_ACCESS_READ | PROV_ACCESS_WRITE;

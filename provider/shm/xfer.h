@@ -15,7 +15,7 @@ int sp_send(struct prov_conn *conn, const void *data, size_t size, unsigned int 
             uint64_t cookie);
 int sp_atomic(struct prov_conn *conn, const struct prov_atomic *atomic);
 /* The local address of remote memory. NULL: it is not mapped. */
-void *sp_rkey_ptr(struct prov_conn *conn, uint64_t rmt, uint32_t length, uint32_t rkey);
+void *sp_direct(struct prov_conn *conn, uint64_t rmt, uint32_t length, uint32_t rkey);
 const struct prov_mapping *sp_mapping(struct prov_conn *conn);
 
 #endif

@@ -71,7 +71,7 @@ static void make_likely(const struct sp_ep *ep, struct sp_slot *slot)
         break;
     case SP_KIND_WRITE:
     case SP_KIND_READ:
-        slot->extra = slot->imm % ep->prov->num_mrs | 1u << SP_MR_BITS;
+        slot->extra = slot->imm % ep->prov->mrs_high_water | 1u << SP_MR_BITS;
         slot->chunk.addr = (uintptr_t)memory + slot->chunk.addr % (sizeof(memory) + 64);
         break;
     default:
@@ -92,7 +92,7 @@ static void put_slot(struct sp_ep *ep, struct fuzz_input *in, uint8_t how)
     memmove(&content.conn, &content, sizeof(content) - sizeof(content.state));
     if (how & LIKELY)
         make_likely(ep, &content);
-    if (how & NOTICE && sp_ring_notify(ep->ring, producer_id, content.conn, content.imm, &pos))
+    if (how & NOTICE && sp_ring_publish_notice(ep->ring, producer_id, content.conn, content.imm, &pos))
         return;
     struct sp_slot *slot = sp_ring_claim(ep->ring, producer_id, &pos);
     if (!slot)

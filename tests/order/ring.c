@@ -157,7 +157,7 @@ static void make_endpoint(uint64_t head)
     ring->tail = head;
     for (uint64_t pos = head; pos < head + SP_SLOTS; pos++) {
         struct sp_slot *slot = sp_ring_slot(ring, pos);
-        slot->state = sp_slot_state(pos, 0, SP_PHASE_FREE);
+        slot->state = sp_slot_make_state(pos, 0, SP_PHASE_FREE);
         slot->conn = slot->imm = 0;
     }
     *entry = (struct sp_dir_entry){.id = 1, .state = 1};
@@ -172,7 +172,7 @@ static void make_endpoint(uint64_t head)
     ep.ring = ring;
     ep.head = head;
     ep.next_slot = sp_ring_slot(ring, head);
-    ep.vacant = sp_slot_state(head, 0, SP_PHASE_FREE);
+    ep.vacant = sp_slot_make_state(head, 0, SP_PHASE_FREE);
     ep.callbacks = &callbacks;
     ep.owner = &kernel_object;
     ep.conns = receiving_table;
@@ -193,14 +193,14 @@ static void make_endpoint(uint64_t head)
         receiving[i].ctx = &receiving_table[i];
         receiving[i].state = SP_CONN_UP;
         receiving[i].peer = &peers[i];
-        receiving[i].rmt_entry = &entry->state;
+        receiving[i].rmt_dir_state = &entry->state;
         receiving[i].rmt_state = 1;
         sending[i].ep = &ep;
         sending[i].peer = &peers[i];
         sending[i].ring = ring;
         sending[i].rmt_conn_id = i;
         sending[i].state = SP_CONN_UP;
-        sending[i].rmt_entry = &entry->state;
+        sending[i].rmt_dir_state = &entry->state;
         sending[i].rmt_state = 1;
     }
 }
@@ -231,7 +231,7 @@ static void make_full(void)
     for (uint64_t pos = FAR; pos < FAR + SP_SLOTS - 1; pos++) {
         struct sp_slot *slot = sp_ring_slot(ring, pos);
         slot->state =
-            sp_slot_state(pos, PRODUCER, pos < FAR + 2 ? SP_PHASE_NOTICE : SP_PHASE_CLAIMED);
+            sp_slot_make_state(pos, PRODUCER, pos < FAR + 2 ? SP_PHASE_NOTICE : SP_PHASE_CLAIMED);
         slot->conn = 0;
         slot->imm = 100 + (uint32_t)(pos - FAR);
     }
@@ -288,12 +288,12 @@ static void push_notice(unsigned int i, uint32_t imm)
     struct sp_slot *slot;
     uint64_t pos;
 
-    while (!sp_ring_notify(ring, PRODUCER + i, i, imm, &pos)) {
+    while (!sp_ring_publish_notice(ring, PRODUCER + i, i, imm, &pos)) {
         slot = sp_ring_claim(ring, PRODUCER + i, &pos);
         if (slot) {
             slot->conn = i;
             slot->imm = imm;
-            slot->kind = SP_KIND_NOTIFY;
+            slot->kind = SP_KIND_NOTICE;
             sp_publish_slot(&sending[i], slot, pos, false);
             return;
         }
@@ -427,7 +427,7 @@ static void ring_is_empty(void)
     UV_CHECK(!sp_ring_is_damaged(ring));
     for (uint64_t pos = end; pos < end + SP_SLOTS; pos++) {
         struct sp_slot *slot = sp_ring_slot(ring, pos);
-        UV_CHECK(slot->state == sp_slot_state(pos, 0, SP_PHASE_FREE) && slot->conn == 0 &&
+        UV_CHECK(slot->state == sp_slot_make_state(pos, 0, SP_PHASE_FREE) && slot->conn == 0 &&
                  slot->imm == 0);
     }
 }
@@ -447,8 +447,8 @@ static void both_are_behind(void)
     for (uint64_t pos = FAR + SP_SLOTS - 1; pos <= FAR + SP_SLOTS; pos++) {
         struct sp_slot *slot = sp_ring_slot(ring, pos);
         UV_CHECK(slot->state >> SP_LAP_SHIFT == pos >> SP_SLOT_BITS);
-        UV_CHECK(sp_state_phase(slot->state) >= SP_PHASE_READY);
-        UV_CHECK(slot->conn < 2 && sp_state_producer_id(slot->state) == PRODUCER + slot->conn);
+        UV_CHECK(sp_slot_state_phase(slot->state) >= SP_PHASE_READY);
+        UV_CHECK(slot->conn < 2 && sp_slot_state_producer_id(slot->state) == PRODUCER + slot->conn);
         UV_CHECK(slot->imm == (slot->conn ? 200 : 102));
         seen[slot->conn] = true;
     }

@@ -43,7 +43,7 @@ PIECES = {
         "provider/shm/ep.c": {
             "consume_slots", "poll_slow", "sp_ep_poll", "has_work", "sp_ep_arm", "check_peers",
         },
-        "provider/shm/sock.c": {"sp_ring_doorbell"},
+        "provider/shm/sock.c": {"sp_send_doorbell"},
         "provider/shm/state.c": {"sp_request_peer_checks"},
         "provider/shm/prov.c": {"collect_rung_owners"},
     },

@@ -61,7 +61,7 @@ int main(void)
         CHECK(shm_provider.ep_arm(base, PROV_ARM_SOLICITED)); /* it is published soon, mostly */
         CHECK(goes_to_sleep(base) && ep->head == head);
         await_wake(prov); /* by the timer, even if the producer does not ring */
-        slot->kind = SP_KIND_NOTIFY;
+        slot->kind = SP_KIND_NOTICE;
         sp_ring_publish(ep->ring, slot, pos, 0);
         CHECK(shm_provider.ep_arm(base, PROV_ARM_SOLICITED));
         CHECK(goes_to_sleep(base) && ep->head == head + 1);

@@ -20,7 +20,7 @@ static void put_notice(uint32_t producer_id, uint64_t expected)
 {
     uint64_t pos = 0;
 
-    CHECK(sp_ring_notify(ring, producer_id, (uint32_t)~expected, (uint32_t)expected, &pos));
+    CHECK(sp_ring_publish_notice(ring, producer_id, (uint32_t)~expected, (uint32_t)expected, &pos));
     CHECK(pos == expected);
 }
 
@@ -28,14 +28,14 @@ static void take_notice(uint64_t pos, uint32_t producer_id)
 {
     struct sp_slot *slot = sp_ring_slot(ring, pos);
 
-    CHECK(slot->state == sp_slot_state(pos, producer_id, SP_PHASE_NOTICE));
+    CHECK(slot->state == sp_slot_make_state(pos, producer_id, SP_PHASE_NOTICE));
     CHECK(slot->conn == (uint32_t)~pos && slot->imm == (uint32_t)pos);
     sp_slot_free(slot, pos);
 }
 
 static void take(uint64_t pos, uint32_t producer_id, unsigned int phase)
 {
-    CHECK(sp_ring_slot(ring, pos)->state == sp_slot_state(pos, producer_id, phase));
+    CHECK(sp_ring_slot(ring, pos)->state == sp_slot_make_state(pos, producer_id, phase));
     sp_slot_free(sp_ring_slot(ring, pos), pos);
 }
 
@@ -60,18 +60,18 @@ static void fills_and_empties_over_many_laps(void)
 /* Killed right after its compare-and-swap, before it moved the tail. */
 static void claim_without_tail_is_stepped_over(void)
 {
-    ring->slots[0].state = sp_slot_state(0, 3, SP_PHASE_CLAIMED);
+    ring->slots[0].state = sp_slot_make_state(0, 3, SP_PHASE_CLAIMED);
     put(4, 1);
     take(0, 3, SP_PHASE_CLAIMED);
     take(1, 4, SP_PHASE_READY);
     /* the same, but the consumer was first */
-    ring->slots[2].state = sp_slot_state(2, 3, SP_PHASE_CLAIMED);
+    ring->slots[2].state = sp_slot_make_state(2, 3, SP_PHASE_CLAIMED);
     take(2, 3, SP_PHASE_CLAIMED);
     CHECK(ring->tail == 2 && sp_ring_has_room(ring, &(uint64_t){0}));
     put(4, 3);
     take(3, 4, SP_PHASE_READY);
     /* killed right after publishing: its message counts */
-    ring->slots[4].state = sp_slot_state(4, 3, SP_PHASE_READY);
+    ring->slots[4].state = sp_slot_make_state(4, 3, SP_PHASE_READY);
     CHECK(ring->tail == 4 && sp_ring_end(ring) == 5);
     take(4, 3, SP_PHASE_READY);
     CHECK(sp_ring_end(ring) == 5);
@@ -81,7 +81,7 @@ static void clear(uint64_t tail)
 {
     ring->tail = tail;
     for (uint64_t pos = tail; pos < tail + SP_SLOTS; pos++)
-        sp_ring_slot(ring, pos)->state = sp_slot_state(pos, 0, SP_PHASE_FREE);
+        sp_ring_slot(ring, pos)->state = sp_slot_make_state(pos, 0, SP_PHASE_FREE);
 }
 
 /* At once, where the CPU can; and only into a free slot at the tail. */
@@ -94,7 +94,7 @@ static void notices_are_published_at_once(void)
 #ifdef SP_HAS_CMPXCHG16B
     for (uint64_t i = 0; i < SP_SLOTS; i++)
         put_notice(SP_PRODUCER_ID_MAX, START + i);
-    CHECK(!sp_ring_notify(ring, 7, 1, 2, &pos) && !sp_ring_is_damaged(ring));
+    CHECK(!sp_ring_publish_notice(ring, 7, 1, 2, &pos) && !sp_ring_is_damaged(ring));
     for (uint64_t i = 0; i < SP_SLOTS; i++)
         take_notice(START + i, SP_PRODUCER_ID_MAX);
     put(7, START + SP_SLOTS);
@@ -112,11 +112,11 @@ static void notices_are_published_at_once(void)
     }
     /* its producer was killed before it moved the tail */
     ring->tail--;
-    CHECK(!sp_ring_notify(ring, 7, 1, 2, &pos));
+    CHECK(!sp_ring_publish_notice(ring, 7, 1, 2, &pos));
     put(7, START + 2 * SP_SLOTS + 3);
     put_notice(7, START + 2 * SP_SLOTS + 4);
 #else
-    CHECK(!sp_ring_notify(ring, 7, 1, 2, &pos) && ring->tail == START);
+    CHECK(!sp_ring_publish_notice(ring, 7, 1, 2, &pos) && ring->tail == START);
 #endif
     clear(0);
 }
@@ -137,9 +137,9 @@ static void laps_wrap(void)
         }
         CHECK(!sp_ring_has_room(ring, &free_until) && !sp_ring_claim(ring, 7, &pos));
         CHECK(!sp_ring_is_damaged(ring) && ring->tail == first + SP_SLOTS);
-        sp_ring_slot(ring, first)->state = sp_slot_state(first + 100 * SP_SLOTS, 0, SP_PHASE_FREE);
+        sp_ring_slot(ring, first)->state = sp_slot_make_state(first + 100 * SP_SLOTS, 0, SP_PHASE_FREE);
         CHECK(sp_ring_is_damaged(ring));
-        sp_ring_slot(ring, first)->state = sp_slot_state(first, 7, SP_PHASE_READY);
+        sp_ring_slot(ring, first)->state = sp_slot_make_state(first, 7, SP_PHASE_READY);
         for (uint64_t i = 0; i < SP_SLOTS; i++)
             take(first + i, 7, SP_PHASE_READY);
     }
@@ -168,7 +168,7 @@ static void used_ring_is_not_damaged(void)
         put(SP_PRODUCER_ID_MAX, pos);
         CHECK(!sp_ring_is_damaged(ring));
     }
-    sp_ring_slot(ring, START)->state = sp_slot_state(START, 1, SP_PHASE_CLAIMED); /* killed */
+    sp_ring_slot(ring, START)->state = sp_slot_make_state(START, 1, SP_PHASE_CLAIMED); /* killed */
     CHECK(!sp_ring_is_damaged(ring));
     for (uint64_t pos = START; pos < START + SP_SLOTS; pos++) {
         sp_slot_free(sp_ring_slot(ring, pos), pos);
@@ -176,7 +176,7 @@ static void used_ring_is_not_damaged(void)
     }
     /* claimed, and consumed, before the tail was moved */
     uint64_t tail = ring->tail;
-    sp_ring_slot(ring, tail)->state = sp_slot_state(tail, 3, SP_PHASE_CLAIMED);
+    sp_ring_slot(ring, tail)->state = sp_slot_make_state(tail, 3, SP_PHASE_CLAIMED);
     CHECK(!sp_ring_is_damaged(ring));
     sp_slot_free(sp_ring_slot(ring, tail), tail);
     CHECK(!sp_ring_is_damaged(ring));

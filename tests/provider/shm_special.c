@@ -146,13 +146,13 @@ static void packet_is_seen_as_a_whole(void)
     enum { PART = 64 << 10, PARTS = 32 };
     struct end *end = end_open((uint64_t)rank + 1);
     struct sp_remap *remap = &((struct sp_prov *)prov)->remap;
-    const uint32_t refuse_every = remap->refuse_every;
+    const uint32_t test_refuse_every = remap->test_refuse_every;
     struct watched w = {0};
     pthread_t watcher;
 
-    remap->refuse_every = 1;
+    remap->test_refuse_every = 1;
     struct memory m = memory_new((size_t)PARTS * PART, RW);
-    remap->refuse_every = refuse_every;
+    remap->test_refuse_every = test_refuse_every;
     prov_detect_atomic_widths();
     prov_atomic_widths.kernel = PROV_WORD;
     memory_publish(&m, 0);

@@ -412,7 +412,7 @@ static void put_peer(struct bytes *bytes, const struct sp_peer *peer)
     put_byte(bytes, peer->fd >= 0);
     put_byte(bytes, peer->pending_notifications);
     put_byte(bytes, peer->seg != NULL);
-    put_byte(bytes, peer->state == SP_PEER_RETRY && peer->retry_ms != 0);
+    put_byte(bytes, peer->state == SP_PEER_WILL_CONNECT && peer->retry_ms != 0);
     put_byte(bytes, (unsigned int)(peer->closed_eps_seen & 0xff));
     put_byte(bytes, peer->backoff_ms != 0);
 }
@@ -425,7 +425,7 @@ static void put_conn(struct bytes *bytes, const struct sp_conn *conn)
     put_byte(bytes, conn->ctl);
     put_byte(bytes, conn->up_due | conn->down_due << 1 | (conn->active_index != 0) << 2);
     put_byte(bytes, conn->reason);
-    put_byte(bytes, conn->rmt_entry ? (*conn->rmt_entry - conn->rmt_state) & 0xff : 255);
+    put_byte(bytes, conn->rmt_dir_state ? (*conn->rmt_dir_state - conn->rmt_state) & 0xff : 255);
     put_byte(bytes, process->end && process->end->conn == (const struct prov_conn *)conn);
 }
 

@@ -18,7 +18,7 @@ static void begin_ring(struct sp_prov *prov, uint32_t index)
     struct sp_ring *ring = sp_ring_of(prov->seg, index);
 
     for (uint64_t pos = FIRST_POS; pos < FIRST_POS + SP_SLOTS; pos++)
-        sp_ring_slot(ring, pos)->state = sp_slot_state(pos, 0, SP_PHASE_FREE);
+        sp_ring_slot(ring, pos)->state = sp_slot_make_state(pos, 0, SP_PHASE_FREE);
     ring->tail = FIRST_POS;
     prov->ep_history[index].head = FIRST_POS;
     prov->ep_history[index].conn_generation = FIRST_CONN;

@@ -6,9 +6,9 @@
 #include "shm/types.h"
 #include "wraps.h"
 
-struct sp_stream;
+struct sp_op_queue;
 static void *begin_stream(struct sp_conn *conn, size_t num, size_t size);
-static void end_stream(const struct sp_conn *conn, struct sp_stream *stream);
+static void end_stream(const struct sp_conn *conn, struct sp_op_queue *stream);
 
 #define calloc(num, size) begin_stream(conn, num, size)
 #define free(stream)      end_stream(conn, stream)
@@ -20,7 +20,7 @@ static void end_stream(const struct sp_conn *conn, struct sp_stream *stream);
  * answers. */
 static void *begin_stream(struct sp_conn *conn, size_t num, size_t size)
 {
-    struct sp_stream *s = calloc(num, size);
+    struct sp_op_queue *s = calloc(num, size);
     uint64_t *word = &conn->ep->ring->executed[conn->conn_id & (SP_MAX_CONNS - 1)];
 
     if (!s)
@@ -31,13 +31,13 @@ static void *begin_stream(struct sp_conn *conn, size_t num, size_t size)
     return s;
 }
 
-static void end_stream(const struct sp_conn *conn, struct sp_stream *s)
+static void end_stream(const struct sp_conn *conn, struct sp_op_queue *s)
 {
-    wraps_note("sp_conn.error_seq", conn->error_status && wraps_over32(conn->error_seq));
+    wraps_note("sp_conn.error_op_number", conn->error_status && wraps_over32(conn->error_op_number));
     if (s) {
-        wraps_note("sp_stream.seq", wraps_over32(s->seq));
-        wraps_note("sp_stream.first", wraps_over32(s->first));
-        wraps_note("sp_stream.first_response", wraps_over32(s->first_response));
+        wraps_note("sp_op_queue.seq", wraps_over32(s->seq));
+        wraps_note("sp_op_queue.first", wraps_over32(s->first));
+        wraps_note("sp_op_queue.first_response", wraps_over32(s->first_response));
     }
     free(s);
 }

@@ -144,7 +144,7 @@ static void names_of_processes(void)
     prov->next_producer_id = SP_PRODUCER_ID_MAX - 1;
     struct sp_peer *last = sp_peer_new(prov);
     CHECK(last && last->id_in_own_rings == SP_PRODUCER_ID_MAX);
-    CHECK(sp_state_producer_id(sp_slot_state(UINT64_MAX, last->id_in_own_rings,
+    CHECK(sp_slot_state_producer_id(sp_slot_make_state(UINT64_MAX, last->id_in_own_rings,
                                              SP_PHASE_CLAIMED)) == SP_PRODUCER_ID_MAX);
     CHECK(!sp_peer_new(prov) && !sp_peer_new(prov));
     CHECK(sp_peer_by_producer_id(prov, SP_PRODUCER_ID_MAX) == last);
