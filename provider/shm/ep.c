@@ -295,7 +295,7 @@ static int check_peers(struct sp_ep *ep)
     int count = 0;
 
     __atomic_exchange_n(&ep->must_check_peers, 0, __ATOMIC_SEQ_CST);
-    tail = sp_ring_end(ep->ring);
+    tail = sp_ring_find_tail(ep->ring);
     count += consume_slots(ep, tail);
     if (ep->head < tail && !ring_is_damaged(ep)) { /* a slot is claimed, but not published yet */
         __atomic_store_n(&ep->must_check_peers, 1, __ATOMIC_SEQ_CST);

@@ -32,7 +32,7 @@ static void remove_from_table(struct sp_peer *peer)
 
 struct sp_peer *sp_peer_new(struct sp_prov *prov)
 {
-    struct sp_peer *peer = prov->next_producer_id < SP_PRODUCER_ID_MAX &&
+    struct sp_peer *peer = prov->last_producer_id < SP_PRODUCER_ID_MAX &&
                                    ut_hash_reserve(&prov->by_producer_id) &&
                                    ut_hash_reserve(&prov->by_key)
                                ? calloc(1, sizeof(*peer))
@@ -44,7 +44,7 @@ struct sp_peer *sp_peer_new(struct sp_prov *prov)
     peer->prov = prov;
     peer->refs = 1;
     peer->fd = peer->remap_fd = -1;
-    peer->id_in_own_rings = ++prov->next_producer_id;
+    peer->id_in_own_rings = ++prov->last_producer_id;
     add_to_table(prov, peer);
     return peer;
 }

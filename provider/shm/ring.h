@@ -180,7 +180,7 @@ static inline uint32_t sp_ring_load_armed(struct sp_ring *ring)
 }
 
 /* Returns the position of the first unclaimed slot: the exact tail. */
-static inline uint64_t sp_ring_end(struct sp_ring *ring)
+static inline uint64_t sp_ring_find_tail(struct sp_ring *ring)
 {
     for (int i = 0;; i++) {
         uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_SEQ_CST);
@@ -213,7 +213,7 @@ static inline bool sp_ring_has_room(struct sp_ring *ring, uint64_t *free_until)
 }
 
 /* True if the ring is more than half full behind this position. */
-static inline bool sp_ring_is_busy(struct sp_ring *ring, uint64_t pos)
+static inline bool sp_ring_is_half_full(struct sp_ring *ring, uint64_t pos)
 {
     pos += SP_SLOTS / 2;
     return sp_slot_state_is_before(__atomic_load_n(&sp_ring_slot(ring, pos)->state, __ATOMIC_RELAXED),

@@ -47,7 +47,7 @@ static inline void sp_send_doorbell_if_armed(struct sp_conn *conn, uint64_t pos,
                                              uint32_t armed)
 {
     if (__builtin_expect(armed, 0) &&
-        (solicited || armed == PROV_ARM_ALL || sp_ring_is_busy(conn->ring, pos)))
+        (solicited || armed == PROV_ARM_ALL || sp_ring_is_half_full(conn->ring, pos)))
         sp_send_doorbell(conn->peer, conn->ring);
 }
 

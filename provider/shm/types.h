@@ -105,7 +105,7 @@ struct sp_prov {
     struct sp_peer_list dead; /* which the current batch of epoll events may still name */
     uint64_t retry_ms;        /* next attempt to connect or to listen; 0: none */
     uint64_t jitter_seed;
-    uint32_t next_producer_id;
+    uint32_t last_producer_id;
     uint32_t deaths; /* atomic: number of peers that have died */
     struct sp_ep *eps[SP_MAX_EPS];
     uint32_t num_eps; /* number of directory entries used so far */

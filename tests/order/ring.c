@@ -421,7 +421,7 @@ static void background(void)
 /* All slots are free for the next lap, or were never used, and the tail is not ahead of them. */
 static void ring_is_empty(void)
 {
-    uint64_t end = sp_ring_end(ring);
+    uint64_t end = sp_ring_find_tail(ring);
 
     UV_CHECK(end == ep.head);
     UV_CHECK(!sp_ring_is_damaged(ring));
@@ -453,7 +453,7 @@ static void both_are_behind(void)
         seen[slot->conn] = true;
     }
     UV_CHECK(seen[0] && seen[1]);
-    UV_CHECK(sp_ring_end(ring) == FAR + SP_SLOTS + 1 && !sp_ring_is_damaged(ring));
+    UV_CHECK(sp_ring_find_tail(ring) == FAR + SP_SLOTS + 1 && !sp_ring_is_damaged(ring));
 }
 
 static const struct uv_scenario scenarios[] = {

@@ -72,9 +72,9 @@ static void claim_without_tail_is_stepped_over(void)
     take(3, 4, SP_PHASE_READY);
     /* killed right after publishing: its message counts */
     ring->slots[4].state = sp_slot_make_state(4, 3, SP_PHASE_READY);
-    CHECK(ring->tail == 4 && sp_ring_end(ring) == 5);
+    CHECK(ring->tail == 4 && sp_ring_find_tail(ring) == 5);
     take(4, 3, SP_PHASE_READY);
-    CHECK(sp_ring_end(ring) == 5);
+    CHECK(sp_ring_find_tail(ring) == 5);
 }
 
 static void clear(uint64_t tail)
@@ -131,9 +131,9 @@ static void laps_wrap(void)
     for (uint64_t first = start; first < start + 4 * SP_SLOTS; first += SP_SLOTS) {
         for (uint64_t i = 0; i < SP_SLOTS; i++) {
             CHECK(sp_ring_has_room(ring, &free_until) && !sp_ring_is_damaged(ring));
-            CHECK(sp_ring_is_busy(ring, first + i) == (i >= SP_SLOTS / 2));
+            CHECK(sp_ring_is_half_full(ring, first + i) == (i >= SP_SLOTS / 2));
             put(7, first + i);
-            CHECK(sp_ring_end(ring) == first + i + 1);
+            CHECK(sp_ring_find_tail(ring) == first + i + 1);
         }
         CHECK(!sp_ring_has_room(ring, &free_until) && !sp_ring_claim(ring, 7, &pos));
         CHECK(!sp_ring_is_damaged(ring) && ring->tail == first + SP_SLOTS);
@@ -152,9 +152,9 @@ static void busy_means_more_than_half(void)
 
     for (int i = 0; i < SP_SLOTS / 2; i++)
         put(5, pos + (uint64_t)i);
-    CHECK(!sp_ring_is_busy(ring, pos + SP_SLOTS / 2 - 1));
+    CHECK(!sp_ring_is_half_full(ring, pos + SP_SLOTS / 2 - 1));
     put(5, pos + SP_SLOTS / 2);
-    CHECK(sp_ring_is_busy(ring, pos + SP_SLOTS / 2));
+    CHECK(sp_ring_is_half_full(ring, pos + SP_SLOTS / 2));
 }
 
 /* Every state of a ring in use. */
@@ -191,7 +191,7 @@ static void overwritten_ring_is_damaged(void)
     for (int i = 0; i < SP_SLOTS; i++)
         ring->slots[i].state = UINT64_MAX;
     CHECK(!sp_ring_claim(ring, 7, &pos) && sp_ring_is_damaged(ring));
-    CHECK(sp_ring_end(ring) <= 7 * SP_SLOTS + 2 * SP_RING_TRIES);
+    CHECK(sp_ring_find_tail(ring) <= 7 * SP_SLOTS + 2 * SP_RING_TRIES);
     clear(7 * SP_SLOTS);
     ring->tail = 1ull << 40;
     CHECK(!sp_ring_claim(ring, 7, &pos) && sp_ring_is_damaged(ring));

@@ -141,7 +141,7 @@ static void names_of_processes(void)
 
     pthread_mutex_init(&prov->lock, NULL);
     pthread_mutex_lock(&prov->lock);
-    prov->next_producer_id = SP_PRODUCER_ID_MAX - 1;
+    prov->last_producer_id = SP_PRODUCER_ID_MAX - 1;
     struct sp_peer *last = sp_peer_new(prov);
     CHECK(last && last->id_in_own_rings == SP_PRODUCER_ID_MAX);
     CHECK(sp_slot_state_producer_id(sp_slot_make_state(UINT64_MAX, last->id_in_own_rings,
