@@ -21,15 +21,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "proc_text.h"
 #include "util/fd.h"
 #include "util/thread.h"
-#include "vma.h"
 
 enum {
     MAX_SEGMENTS =
         1024, /* code segments; a process with more is treated as if no thread was a helper */
     STACK_WORDS = 2048, /* checked from the stack pointer on */
-    RETRY_US = 100,
+    RETRY_US = 100,     /* between two checks while a thread runs */
 };
 
 /* Kind of the program or library that a code segment belongs to. */
@@ -39,11 +39,13 @@ enum code_kind {
     CODE_SHARED, /* library that both kinds of threads call */
 };
 
+/* A code segment of the process. */
 struct segment {
     uint64_t lo, hi;
     enum code_kind kind;
 };
 
+/* All code segments of the process. */
 struct code {
     unsigned int num;
     struct segment segments[MAX_SEGMENTS];
@@ -78,6 +80,7 @@ static enum code_kind kind_of_library(const char *path)
                : CODE_PROGRAM;
 }
 
+/* Called by dl_iterate_phdr() for each loaded object; 1: no room for its segments. */
 static int add_code_segments(struct dl_phdr_info *info, size_t size, void *arg)
 {
     struct code *code = arg;
@@ -110,6 +113,7 @@ static struct code *read_code(void)
     return NULL;
 }
 
+/* False if there is no code at the address. */
 static bool find_code_kind(const struct code *code, uint64_t address, enum code_kind *kind)
 {
     for (unsigned int i = 0; i < code->num; i++) {
@@ -162,12 +166,13 @@ static bool waits_for_own_thread(long call, const unsigned long long args[4])
     return args[2] != 0 && access(path, F_OK) == 0; /* pthread_join(): the value is the thread id */
 }
 
+/* Reads /proc/self/task/TID/NAME, as sp_read_proc_text() does. */
 static ssize_t read_thread_file(const char *tid, const char *name, char *text, size_t size)
 {
     char path[64];
 
     snprintf(path, sizeof(path), "/proc/self/task/%s/%s", tid, name);
-    return sp_read_text(path, text, size);
+    return sp_read_proc_text(path, text, size);
 }
 
 /* A thread that was woken, but is not scheduled yet, still shows its system call; its state is R
@@ -181,6 +186,7 @@ static bool is_waking(const char *tid)
     return !name_end || strncmp(name_end, ") S", 3) != 0;
 }
 
+/* *code: all code segments; NULL until they are needed. The caller frees them. */
 static enum thread_state check_thread(const char *tid, struct code **code, uint64_t lo, uint64_t hi)
 {
     char line[256];
@@ -213,6 +219,7 @@ struct entry {
     char name[];
 };
 
+/* Returns THREAD_BLOCKED if all other threads are, else the state of a thread that is not. */
 static enum thread_state check_all_threads(uint64_t lo, uint64_t hi)
 {
     _Alignas(struct entry) char buffer[4096];

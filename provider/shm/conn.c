@@ -17,8 +17,8 @@
 #include "peer.h"
 #include "ring.h"
 #include "sock.h"
-#include "state.h"
-#include "stream.h"
+#include "wake.h"
+#include "op_queue.h"
 #include "types.h"
 #include "util/assert.h"
 #include "util/log.h"
@@ -30,37 +30,39 @@
 struct sp_conn *sp_conn_by_id(struct sp_ep *ep, uint32_t conn_id)
 {
     uint32_t index = conn_id & (SP_MAX_CONNS - 1);
-    struct sp_conn *conn = index < ep->max_conns ? ep->conns[index] : NULL;
+    struct sp_conn *conn = index < ep->conns_size ? ep->conns[index] : NULL;
 
     return conn && conn->conn_id == conn_id ? conn : NULL;
 }
 
+/* Doubles ep->conns. False: no memory. */
 static bool grow_table(struct sp_ep *ep)
 {
-    uint32_t n = ep->max_conns ? ep->max_conns * 2 : 16;
+    uint32_t n = ep->conns_size ? ep->conns_size * 2 : 16;
     struct sp_conn **conns = realloc(ep->conns, n * sizeof(*conns));
 
     if (!conns)
         return false;
     ep->conns = conns;
-    memset(conns + ep->max_conns, 0, (n - ep->max_conns) * sizeof(*conns));
-    ep->max_conns = n;
+    memset(conns + ep->conns_size, 0, (n - ep->conns_size) * sizeof(*conns));
+    ep->conns_size = n;
     return true;
 }
 
+/* Assigns an id to the connection and enters it in ep->conns. False: no memory, or too many. */
 static bool register_conn(struct sp_ep *ep, struct sp_conn *conn)
 {
-    if (ep->num_conns == ep->max_conns && (ep->max_conns == SP_MAX_CONNS || !grow_table(ep)))
+    if (ep->num_conns == ep->conns_size && (ep->conns_size == SP_MAX_CONNS || !grow_table(ep)))
         return false;
-    while (ep->conns[ep->next_conn & (ep->max_conns - 1)])
+    while (ep->conns[ep->next_conn & (ep->conns_size - 1)])
         ep->next_conn++;
-    UT_ASSERT(ep->num_conns < ep->max_conns);
-    uint32_t index = ep->next_conn++ & (ep->max_conns - 1);
+    UT_ASSERT(ep->num_conns < ep->conns_size);
+    uint32_t index = ep->next_conn++ & (ep->conns_size - 1);
     uint32_t generation = ++ep->prov->ep_history[ep->index].conn_generation;
     ep->conns[index] = conn;
     ep->num_conns++;
     conn->conn_id = generation << SP_CONN_BITS | index;
-    __atomic_store_n(&ep->ring->executed[index], (uint64_t)(generation & 0xffff) << 48,
+    __atomic_store_n(&ep->ring->executed_by_peer[index], (uint64_t)(generation & 0xffff) << 48,
                      __ATOMIC_RELEASE);
     return true;
 }
@@ -78,21 +80,22 @@ static void unregister_conn(struct sp_conn *conn)
  * that still have a control message to send. */
 static bool reserve_active(struct sp_ep *ep)
 {
-    if (ep->num_live < ep->max_active) {
+    if (ep->num_live < ep->active_size) {
         ep->num_live++;
         return true;
     }
-    uint32_t n = ep->max_active ? ep->max_active * 2 : 16;
+    uint32_t n = ep->active_size ? ep->active_size * 2 : 16;
     struct sp_conn **active = realloc(ep->active, n * sizeof(*active));
     if (!active)
         return false;
     ep->active = active;
-    ep->max_active = n;
+    ep->active_size = n;
     ep->num_live++;
     return true;
 }
 
-/* `assign_id`: false for a closed connection, which only sends a control message. */
+/* Returns a new connection, with a reference to the peer; NULL: no memory. `assign_id`: false for a
+ * closed connection, which only sends a control message. */
 static struct sp_conn *conn_new(struct sp_ep *ep, struct sp_peer *peer, bool assign_id)
 {
     struct sp_conn *conn = calloc(1, sizeof(*conn));
@@ -146,12 +149,14 @@ static void discard_conn(struct sp_conn *conn)
  * Control
  */
 
+/* True if the peer process is dead or has closed its endpoint. */
 static bool is_rmt_ep_gone(const struct sp_conn *conn)
 {
     return sp_peer_is(conn->peer, SP_PEER_DEAD) ||
            __atomic_load_n(conn->rmt_dir_state, __ATOMIC_SEQ_CST) != conn->rmt_state;
 }
 
+/* Fills a claimed slot with the control message conn->ctl. */
 static void fill_control(const struct sp_conn *conn, struct sp_slot *slot)
 {
     slot->kind = conn->ctl;
@@ -179,6 +184,7 @@ static void fill_control(const struct sp_conn *conn, struct sp_slot *slot)
     }
 }
 
+/* Called after conn->ctl was sent, which was `ctl`. May free the connection. */
 static void handle_control_sent(struct sp_conn *conn, uint8_t ctl)
 {
     conn->ctl = SP_CTL_NONE;
@@ -195,6 +201,7 @@ static void handle_control_sent(struct sp_conn *conn, uint8_t ctl)
     }
 }
 
+/* Gives up conn->ctl, which cannot be sent any more. May free the connection. */
 static void abandon_control(struct sp_conn *conn)
 {
     conn->ctl = SP_CTL_NONE;
@@ -228,6 +235,7 @@ void sp_conn_send_control(struct sp_conn *conn)
         sp_conn_activate(conn);
 }
 
+/* May free the connection if it is closed. */
 static void send_control(struct sp_conn *conn, enum sp_ctl ctl)
 {
     conn->ctl = (uint8_t)ctl;
@@ -267,6 +275,7 @@ int sp_conn_report_failure(struct sp_conn *conn)
     return sp_conn_report(conn);
 }
 
+/* Takes the connection down and calls down(). Returns the number of callbacks. */
 static int report_down(struct sp_conn *conn, enum prov_reason reason)
 {
     sp_conn_go_down(conn, reason);
@@ -277,6 +286,7 @@ static int report_down(struct sp_conn *conn, enum prov_reason reason)
  * Requesting a connection
  */
 
+/* Finds endpoint conn->rmt_id in the peer's directory, and sets index, state and ring. */
 static bool find_rmt_ep(struct sp_conn *conn)
 {
     const struct sp_dir_entry *dir = conn->peer->seg->table.dir;
@@ -295,6 +305,7 @@ static bool find_rmt_ep(struct sp_conn *conn)
     return false;
 }
 
+/* Sends the request for a connection to a peer that is up. */
 static void request_connection(struct sp_conn *conn)
 {
     UT_ASSERT(conn->state == SP_CONN_WAITING && conn->ctl == SP_CTL_NONE);
@@ -306,8 +317,8 @@ static void request_connection(struct sp_conn *conn)
     }
 }
 
-/* Returns the peer process with this address. A new peer has the state SP_PEER_WILL_CONNECT and retry_ms
- * 0: the caller connects. */
+/* Returns the peer process with this address. A new peer has the state SP_PEER_WILL_CONNECT and
+ * retry_ms 0: the caller connects. */
 static struct sp_peer *get_peer(struct sp_prov *prov, const struct sp_address *addr)
 {
     if (addr->key == prov->addr.key)
@@ -324,6 +335,7 @@ static struct sp_peer *get_peer(struct sp_prov *prov, const struct sp_address *a
     return peer;
 }
 
+/* Reads and checks the address of a peer. Returns 0 or the error code of connect(). */
 static int check_address(const struct sp_prov *prov, const void *bytes, size_t size,
                          struct sp_address *addr)
 {
@@ -342,7 +354,7 @@ static int check_address(const struct sp_prov *prov, const void *bytes, size_t s
                  addr->pid);
         return -EHOSTUNREACH;
     }
-    return prov->forked ? -EIO : 0;
+    return prov->in_fork_child ? -EIO : 0;
 }
 
 int sp_connect(struct prov_ep *base, const void *addr_bytes, size_t addr_size,
@@ -439,6 +451,7 @@ static int reject_request(struct sp_peer *peer, const struct sp_slot *slot)
     return sent ? 0 : -1;
 }
 
+/* Returns the number of callbacks; -1: try again later. */
 static int handle_request(struct sp_ep *ep, const struct sp_slot *slot, uint32_t producer_id)
 {
     struct sp_prov *prov = ep->prov;
@@ -522,6 +535,7 @@ static int close_unknown_conn(struct sp_ep *ep, const struct sp_slot *slot, uint
     return 0;
 }
 
+/* Returns the number of callbacks; -1: try again later. */
 static int handle_accept(struct sp_ep *ep, const struct sp_slot *slot, uint32_t producer_id)
 {
     struct sp_conn *conn = sp_conn_by_id(ep, slot->conn);

@@ -10,14 +10,18 @@
 #include "peer.h"
 #include "ring.h"
 #include "sock.h"
-#include "state.h"
-#include "stream.h"
+#include "wake.h"
+#include "op_queue.h"
 #include "types.h"
 #include "util/assert.h"
 #include "util/log.h"
 
-enum { POLL_BUDGET = 64, MAX_CLAIMED_POLLS = 64 };
+enum {
+    POLL_BUDGET = 64,       /* maximum number of slots that a poll consumes */
+    MAX_CLAIMED_POLLS = 64, /* see is_claim_stale() */
+};
 
+/* Sets the fields that each poll reads, after ep->head has changed. */
 static inline void cache_head_slot(struct sp_ep *ep)
 {
     ep->next_slot = sp_ring_slot(ep->ring, ep->head);
@@ -28,17 +32,19 @@ static inline void cache_head_slot(struct sp_ep *ep)
  * Open and close
  */
 
+/* Returns the index of a free directory entry; -ENOSPC: none; -EEXIST: an endpoint has this id. */
 static int find_free_entry(struct sp_prov *prov, uint64_t id)
 {
     int index = -ENOSPC;
 
-    for (uint32_t i = 0; i < prov->num_eps; i++) {
+    for (uint32_t i = 0; i < prov->eps_high_water; i++) {
         if (!prov->eps[i])
             index = (int)i;
         else if (prov->eps[i]->id == id)
             return -EEXIST;
     }
-    return index < 0 && prov->num_eps < prov->num_rings ? (int)prov->num_eps++ : index;
+    return index < 0 && prov->eps_high_water < prov->num_rings ? (int)prov->eps_high_water++
+                                                               : index;
 }
 
 static void add_to_directory(struct sp_prov *prov, struct sp_ep *ep, uint32_t index)
@@ -69,7 +75,7 @@ int sp_ep_open(struct prov *base, const struct prov_ep_attr *attr, struct prov_e
     ep->callbacks = attr->callbacks;
     ep->id = attr->id;
     pthread_mutex_lock(&prov->lock);
-    int index = prov->forked ? -EIO : find_free_entry(prov, attr->id);
+    int index = prov->in_fork_child ? -EIO : find_free_entry(prov, attr->id);
     if (index >= 0)
         add_to_directory(prov, ep, (uint32_t)index);
     pthread_mutex_unlock(&prov->lock);
@@ -133,7 +139,7 @@ void sp_ep_close(struct prov_ep *base)
         if (conn->closed)
             sp_conn_free(conn);
     }
-    for (uint32_t i = 0; i < ep->max_conns; i++) {
+    for (uint32_t i = 0; i < ep->conns_size; i++) {
         if (ep->conns[i])
             sp_conn_free(ep->conns[i]);
     }
@@ -148,6 +154,7 @@ void sp_ep_close(struct prov_ep *base)
  * Connections with work
  */
 
+/* Sends and reports what is pending on active connections. Returns the number of callbacks. */
 static int progress_active(struct sp_ep *ep)
 {
     int count = 0;
@@ -162,7 +169,7 @@ static int progress_active(struct sp_ep *ep)
         if (conn->closed)
             continue;
         count += sp_conn_report(conn);
-        if (!conn->closed && conn->stream)
+        if (!conn->closed && conn->op_queue)
             count += sp_op_queue_progress(conn);
         if (conn->down_due)
             count += sp_conn_report_failure(conn);
@@ -190,6 +197,7 @@ static bool is_abandoned(struct sp_ep *ep, uint64_t state)
     return dead;
 }
 
+/* Delivers a message, or a notice if `notice`. Returns the number of callbacks. */
 static int handle_message(struct sp_ep *ep, const struct sp_slot *slot, bool notice)
 {
     struct sp_conn *conn = sp_conn_by_id(ep, slot->conn);
@@ -211,7 +219,8 @@ static int handle_message(struct sp_ep *ep, const struct sp_slot *slot, bool not
     return count + 1;
 }
 
-/* Handles a slot with a chunk of a write, a read request, or a chunk of read data. */
+/* Handles a slot with a chunk of a write, a read request, or a chunk of read data. Returns the
+ * number of callbacks. */
 static int handle_operation(struct sp_ep *ep, const struct sp_slot *slot)
 {
     struct sp_conn *conn = sp_conn_by_id(ep, slot->conn);
@@ -246,24 +255,25 @@ static int handle_slot(struct sp_ep *ep, const struct sp_slot *slot, uint64_t st
     }
 }
 
+/* Handles and frees published slots before position `until`. Returns the number of callbacks. */
 static int consume_slots(struct sp_ep *ep, uint64_t until)
 {
     int count = 0;
 
     while (ep->head < until) {
         struct sp_slot *slot = sp_ring_slot(ep->ring, ep->head);
-        uint64_t s = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE);
-        if (s >> SP_LAP_SHIFT != sp_slot_make_state(ep->head, 0, 0) >> SP_LAP_SHIFT ||
-            sp_slot_state_phase(s) == SP_PHASE_FREE)
+        uint64_t state = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE);
+        if (state >> SP_LAP_SHIFT != sp_slot_make_state(ep->head, 0, 0) >> SP_LAP_SHIFT ||
+            sp_slot_state_phase(state) == SP_PHASE_FREE)
             break;
-        if (sp_slot_state_phase(s) == SP_PHASE_CLAIMED) {
-            if (!is_abandoned(ep, s))
+        if (sp_slot_state_phase(state) == SP_PHASE_CLAIMED) {
+            if (!is_abandoned(ep, state))
                 break;
             /* its producer may have published it, and died, since it was read */
-            if (__atomic_load_n(&slot->state, __ATOMIC_ACQUIRE) != s)
+            if (__atomic_load_n(&slot->state, __ATOMIC_ACQUIRE) != state)
                 continue;
         } else {
-            int n = handle_slot(ep, slot, s);
+            int n = handle_slot(ep, slot, state);
             if (n < 0)
                 break;
             count += n;
@@ -288,7 +298,7 @@ static bool ring_is_damaged(const struct sp_ep *ep)
 }
 
 /* Checks all connections for dead peers and closed endpoints. Delivers earlier messages before
- * down() is called. */
+ * down() is called. Returns the number of callbacks. */
 static int check_peers(struct sp_ep *ep)
 {
     uint64_t tail;
@@ -301,13 +311,14 @@ static int check_peers(struct sp_ep *ep)
         __atomic_store_n(&ep->must_check_peers, 1, __ATOMIC_SEQ_CST);
         return count;
     }
-    for (uint32_t i = 0; i < ep->max_conns; i++) {
+    for (uint32_t i = 0; i < ep->conns_size; i++) {
         if (ep->conns[i])
             count += sp_conn_check_peer(ep->conns[i]);
     }
     return count;
 }
 
+/* A poll that may find something. Returns the number of callbacks. */
 static __attribute__((noinline)) int poll_slow(struct sp_ep *ep)
 {
     int count = 0;
@@ -351,9 +362,10 @@ void sp_ep_flush(struct prov_ep *ep)
  * have lost the CPU to this thread. The owner may then block. The producer rings the doorbell when
  * it publishes the slot, no later slot can be consumed before, and the death of the producer wakes
  * the owner. */
-static bool is_claim_stale(struct sp_ep *ep, uint64_t s)
+static bool is_claim_stale(struct sp_ep *ep, uint64_t state)
 {
-    if (s >> SP_LAP_SHIFT != ep->vacant >> SP_LAP_SHIFT || sp_slot_state_phase(s) != SP_PHASE_CLAIMED) {
+    if (state >> SP_LAP_SHIFT != ep->vacant >> SP_LAP_SHIFT ||
+        sp_slot_state_phase(state) != SP_PHASE_CLAIMED) {
         ep->claimed = 0;
         return false;
     }
@@ -363,14 +375,15 @@ static bool is_claim_stale(struct sp_ep *ep, uint64_t s)
     return ++ep->claimed > MAX_CLAIMED_POLLS;
 }
 
+/* True if the owner must not block: a poll would find something. */
 static bool has_work(struct sp_ep *ep)
 {
-    uint64_t s = __atomic_load_n(&ep->next_slot->state, __ATOMIC_SEQ_CST);
-    bool claimed = is_claim_stale(ep, s);
+    uint64_t state = __atomic_load_n(&ep->next_slot->state, __ATOMIC_SEQ_CST);
+    bool claimed = is_claim_stale(ep, state);
 
     /* also if the slot is only claimed: a later slot may be ready, whose producer rang the doorbell
      * before */
-    if (s != ep->vacant && !claimed)
+    if (state != ep->vacant && !claimed)
         return true;
     for (uint32_t i = 0; i < ep->num_active; i++) {
         if (ep->active[i]->up_due || ep->active[i]->down_due)

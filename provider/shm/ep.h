@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Endpoints: open, close, poll, arm. */
+/* Endpoints: open, close, poll, arm. struct prov_ops (provider.h) defines what these functions
+ * do. */
 #ifndef SP_EP_H
 #define SP_EP_H
 

@@ -2,7 +2,7 @@
 /*
  * Private pages are replaced by pages of the memfd with one of three methods:
  *
- * - splice: all other threads are blocked. Copies a piece, replaces its mapping with one mmap(),
+ * - splice: all other threads are blocked. Copies a batch, replaces its mapping with one mmap(),
  *   which is atomic for other processes, and merges late writes to the old pages: a pipe keeps
  *   these pages (vmsplice()).
  * - uffd move: userfaultfd blocks other threads, and UFFDIO_MOVE moves the old pages aside, except
@@ -48,10 +48,10 @@ struct move {
 #define MOVE_ALLOW_HOLES (1ull << 1)
 
 enum {
-    PAGE = 4096, /* granularity of comparison, not the system's page size */
-    PIPES = 2,
-    PIECE = 2 << 20, /* capacity of the pipes: a huge page, and the limit for unprivileged pipes */
-    MOVE_TRIES = 100,
+    PAGE = 4096,      /* granularity of comparison, not the system's page size */
+    PIPES = 2,        /* pipes of a batch */
+    BATCH = 2 << 20,  /* capacity of the pipes: a huge page, and the limit for unprivileged pipes */
+    MOVE_TRIES = 100, /* while the kernel reports that pages are busy */
 };
 
 /*
@@ -59,6 +59,7 @@ enum {
  * intercept them, notice the exchange. Not under ThreadSanitizer, which would report a race with
  * writes of other threads.
  */
+/* At any address if `at` is 0 and MAP_FIXED not set. Returns MAP_FAILED on failure. */
 static void *map_at(uint64_t at, uint64_t size, int prot, int flags, int fd, uint64_t offset)
 {
 #ifdef __SANITIZE_THREAD__
@@ -68,6 +69,7 @@ static void *map_at(uint64_t at, uint64_t size, int prot, int flags, int fd, uin
 #endif
 }
 
+/* Moves a mapping to another address, and replaces what is mapped there. */
 static bool move_to(void *from, uint64_t size, uint64_t to)
 {
 #ifdef __SANITIZE_THREAD__
@@ -77,9 +79,10 @@ static bool move_to(void *from, uint64_t size, uint64_t to)
 #endif
 }
 
-void sp_exchange_punch(const struct sp_exchange *x, uint64_t lo, uint64_t hi)
+void sp_exchange_punch(const struct sp_exchange *exchange, uint64_t lo, uint64_t hi)
 {
-    fallocate(x->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)lo, (off_t)(hi - lo));
+    fallocate(exchange->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)lo,
+              (off_t)(hi - lo));
 }
 
 /*
@@ -93,6 +96,8 @@ enum uffd_mode {
         UFFDIO_REGISTER_MODE_WP, /* block writes to existing pages; in the memfd, to all pages */
 };
 
+/* Blocks threads that access [lo, hi), until unblock_threads(). `mode`: bits of enum uffd_mode.
+ * False: not possible. */
 static bool block_threads(int uffd, uint64_t lo, uint64_t hi, unsigned int mode)
 {
     struct uffdio_register r = {.range = {lo, hi - lo}, .mode = mode};
@@ -150,28 +155,31 @@ static void merge_late_writes(uint8_t *to, const uint8_t *before, const uint8_t 
  */
 
 /* For tests: makes the moment longer in which writes to the old pages are late. */
-static void pause_for_tests(const struct sp_exchange *x)
+static void pause_for_tests(const struct sp_exchange *exchange)
 {
-    struct timespec t = {x->pause_ms / 1000, x->pause_ms % 1000 * 1000000L};
+    struct timespec t = {exchange->pause_ms / 1000, exchange->pause_ms % 1000 * 1000000L};
 
-    if (x->pause_ms)
+    if (exchange->pause_ms)
         syscall(SYS_nanosleep, &t, NULL);
 }
 
-static bool map_memfd(const struct sp_exchange *x, uint64_t lo, uint64_t hi)
+/* Replaces the mapping of [lo, hi) by the memfd's pages. */
+static bool map_memfd(const struct sp_exchange *exchange, uint64_t lo, uint64_t hi)
 {
-    pause_for_tests(x);
-    if (map_at(lo, hi - lo, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, x->fd,
-               lo) == MAP_FAILED)
+    pause_for_tests(exchange);
+    if (map_at(lo, hi - lo, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
+               exchange->fd, lo) == MAP_FAILED)
         return false;
     madvise((void *)(uintptr_t)lo, hi - lo, MADV_DONTFORK);
     return true;
 }
 
-static bool write_pages(const struct sp_exchange *x, uint64_t from, uint64_t size, uint64_t offset)
+/* Writes memory to the memfd, at this offset. */
+static bool write_pages(const struct sp_exchange *exchange, uint64_t from, uint64_t size,
+                        uint64_t offset)
 {
     while (size > 0) {
-        long n = syscall(SYS_pwrite64, x->fd, from, size, offset);
+        long n = syscall(SYS_pwrite64, exchange->fd, from, size, offset);
         if (n <= 0)
             return false;
         from += (uint64_t)n;
@@ -182,7 +190,7 @@ static bool write_pages(const struct sp_exchange *x, uint64_t from, uint64_t siz
 }
 
 /* Copies the existing pages of [from, from + size) to the memfd. */
-static bool copy_to_memfd(const struct sp_exchange *x, uint64_t from, uint64_t size,
+static bool copy_to_memfd(const struct sp_exchange *exchange, uint64_t from, uint64_t size,
                           uint64_t offset)
 {
     const uint64_t end = from + size;
@@ -192,7 +200,7 @@ static bool copy_to_memfd(const struct sp_exchange *x, uint64_t from, uint64_t s
 
     for (uint64_t at = from; ok && at < end; at = run.hi)
         ok = sp_pages_next(&pages, at, end, &run) &&
-             (!run.exist || write_pages(x, at, run.hi - at, offset + (at - from)));
+             (!run.exist || write_pages(exchange, at, run.hi - at, offset + (at - from)));
     sp_pages_close(&pages);
     return ok;
 }
@@ -257,13 +265,13 @@ static bool ensure_template(uint64_t *template, uint64_t lo)
 }
 
 /* Moves the pages of [lo, hi) aside and exchanges them; on failure moves them back. */
-static bool move_pages_and_exchange(const struct sp_exchange *x, int uffd, uint64_t lo, uint64_t hi,
-                                    uint64_t aside, uint64_t *template)
+static bool move_pages_and_exchange(const struct sp_exchange *exchange, int uffd, uint64_t lo,
+                                    uint64_t hi, uint64_t aside, uint64_t *template)
 {
     const uint64_t end = aside + (hi - lo);
 
     if (move_pages(uffd, lo, hi, aside) == hi && ensure_template(template, lo) &&
-        copy_to_memfd(x, aside, hi - lo, lo) && map_memfd(x, lo, hi))
+        copy_to_memfd(exchange, aside, hi - lo, lo) && map_memfd(exchange, lo, hi))
         return true;
     /* no other thread knows these addresses, so the pages can always move back */
     uint64_t restored_part = move_pages(uffd, aside, end, lo);
@@ -271,10 +279,11 @@ static bool move_pages_and_exchange(const struct sp_exchange *x, int uffd, uint6
     return false;
 }
 
-static bool exchange_by_uffd_move(const struct sp_exchange *x, uint64_t lo, uint64_t hi,
+/* True if all of [lo, hi) was exchanged; if not, nothing was. */
+static bool exchange_by_uffd_move(const struct sp_exchange *exchange, uint64_t lo, uint64_t hi,
                                   uint64_t *template)
 {
-    const int uffd = x->uffd_kernel >= 0 ? x->uffd_kernel : x->uffd;
+    const int uffd = exchange->uffd_kernel >= 0 ? exchange->uffd_kernel : exchange->uffd;
     const uint64_t size = hi - lo;
     uint8_t *elsewhere = sp_huge_reserve(size, lo, PROT_READ | PROT_WRITE);
     bool exchanged = false;
@@ -288,27 +297,28 @@ static bool exchange_by_uffd_move(const struct sp_exchange *x, uint64_t lo, uint
             unshare_pages(lo, hi);
         if (!block_threads(uffd, lo, hi, UFFD_BLOCK_MISSING))
             break;
-        exchanged = move_pages_and_exchange(x, uffd, lo, hi, aside, template);
+        exchanged = move_pages_and_exchange(exchange, uffd, lo, hi, aside, template);
         unblock_threads(uffd, lo, hi, exchanged);
     }
     munmap(elsewhere, size);
     return exchanged;
 }
 
-static bool exchange_by_uffd_wp(const struct sp_exchange *x, uint64_t lo, uint64_t hi)
+/* True if all of [lo, hi) was exchanged; if not, nothing was. */
+static bool exchange_by_uffd_wp(const struct sp_exchange *exchange, uint64_t lo, uint64_t hi)
 {
-    if (!block_threads(x->uffd, lo, hi, UFFD_BLOCK_MISSING | UFFD_BLOCK_WRITERS))
+    if (!block_threads(exchange->uffd, lo, hi, UFFD_BLOCK_MISSING | UFFD_BLOCK_WRITERS))
         return false;
-    bool exchanged = copy_to_memfd(x, lo, hi - lo, lo) && map_memfd(x, lo, hi);
-    unblock_threads(x->uffd, lo, hi, exchanged);
+    bool exchanged = copy_to_memfd(exchange, lo, hi - lo, lo) && map_memfd(exchange, lo, hi);
+    unblock_threads(exchange->uffd, lo, hi, exchanged);
     return exchanged;
 }
 
-/* Pipes that keep the old pages of a piece referenced. */
+/* Pipes that keep the old pages of a batch referenced. */
 struct batch_pipes {
     int ends[PIPES][2];
-    uint64_t each, size; /* capacity of one pipe, and of all */
-    uint8_t *before, *after;
+    uint64_t each, size;     /* capacity of one pipe, and of all */
+    uint8_t *before, *after; /* content of the old pages: when copied, and after the exchange */
 };
 
 /* Returns the capacity of the pipe in bytes; 0: an error. */
@@ -319,57 +329,60 @@ static uint64_t open_pipe(int ends[2])
     ut_fd_release_stdio();
     if (rc != 0)
         return 0;
-    fcntl(ends[1], F_SETPIPE_SZ, PIECE / PIPES); /* may fail: then the pipe is smaller */
+    fcntl(ends[1], F_SETPIPE_SZ, BATCH / PIPES); /* may fail: then the pipe is smaller */
     int size = fcntl(ends[1], F_GETPIPE_SZ);
-    return size < 0 ? 0 : size < PIECE / PIPES ? (uint64_t)size : PIECE / PIPES;
+    return size < 0 ? 0 : size < BATCH / PIPES ? (uint64_t)size : BATCH / PIPES;
 }
 
-static bool open_pipes(struct batch_pipes *k)
+/* False: an error. Requires close_pipes() in any case. */
+static bool open_pipes(struct batch_pipes *pipes)
 {
-    *k = (struct batch_pipes){.ends = {{-1, -1}, {-1, -1}}, .each = PIECE / PIPES};
+    *pipes = (struct batch_pipes){.ends = {{-1, -1}, {-1, -1}}, .each = BATCH / PIPES};
     for (int i = 0; i < PIPES; i++) {
-        uint64_t size = open_pipe(k->ends[i]);
-        k->each = size < k->each ? size : k->each;
+        uint64_t size = open_pipe(pipes->ends[i]);
+        pipes->each = size < pipes->each ? size : pipes->each;
     }
-    k->size = PIPES * k->each;
-    if (k->size == 0)
+    pipes->size = PIPES * pipes->each;
+    if (pipes->size == 0)
         return false;
-    k->before = map_at(0, 2 * k->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    k->after = k->before + k->size;
-    return k->before != MAP_FAILED;
+    pipes->before =
+        map_at(0, 2 * pipes->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    pipes->after = pipes->before + pipes->size;
+    return pipes->before != MAP_FAILED;
 }
 
-static void close_pipes(struct batch_pipes *k)
+static void close_pipes(struct batch_pipes *pipes)
 {
     for (int i = 0; i < PIPES; i++) {
-        if (k->ends[i][0] < 0)
+        if (pipes->ends[i][0] < 0)
             continue;
-        close(k->ends[i][0]);
-        close(k->ends[i][1]);
+        close(pipes->ends[i][0]);
+        close(pipes->ends[i][1]);
     }
-    if (k->before && k->before != MAP_FAILED)
-        munmap(k->before, 2 * k->size);
+    if (pipes->before && pipes->before != MAP_FAILED)
+        munmap(pipes->before, 2 * pipes->size);
 }
 
-/* False if pages of an earlier piece could not be read. */
-static bool are_pipes_empty(const struct batch_pipes *k)
+/* False if pages of an earlier batch could not be read. */
+static bool are_pipes_empty(const struct batch_pipes *pipes)
 {
     int left = 0;
 
     for (int i = 0; i < PIPES && left == 0; i++)
-        if (ioctl(k->ends[i][0], FIONREAD, &left) != 0)
+        if (ioctl(pipes->ends[i][0], FIONREAD, &left) != 0)
             return false;
     return left == 0;
 }
 
-static bool splice_pages(const struct batch_pipes *k, uint64_t lo, uint64_t hi)
+/* Puts references to the pages of [lo, hi) into the pipes. */
+static bool splice_pages(const struct batch_pipes *pipes, uint64_t lo, uint64_t hi)
 {
-    if (!are_pipes_empty(k))
+    if (!are_pipes_empty(pipes))
         return false;
     for (uint64_t at = lo; at < hi;) {
-        uint64_t pipe = (at - lo) / k->each, end = lo + (pipe + 1) * k->each;
+        uint64_t pipe = (at - lo) / pipes->each, end = lo + (pipe + 1) * pipes->each;
         struct iovec pages = {(void *)(uintptr_t)at, (end < hi ? end : hi) - at};
-        ssize_t n = vmsplice(k->ends[pipe][1], &pages, 1, SPLICE_F_NONBLOCK);
+        ssize_t n = vmsplice(pipes->ends[pipe][1], &pages, 1, SPLICE_F_NONBLOCK);
         if (n <= 0)
             return false;
         at += (uint64_t)n;
@@ -377,11 +390,13 @@ static bool splice_pages(const struct batch_pipes *k, uint64_t lo, uint64_t hi)
     return true;
 }
 
-static bool read_spliced(const struct batch_pipes *k, uint64_t size)
+/* Reads the old pages from the pipes into pipes->after. */
+static bool read_spliced(const struct batch_pipes *pipes, uint64_t size)
 {
     for (uint64_t done = 0; done < size;) {
-        uint64_t pipe = done / k->each, end = (pipe + 1) * k->each;
-        ssize_t n = read(k->ends[pipe][0], k->after + done, (end < size ? end : size) - done);
+        uint64_t pipe = done / pipes->each, end = (pipe + 1) * pipes->each;
+        ssize_t n =
+            read(pipes->ends[pipe][0], pipes->after + done, (end < size ? end : size) - done);
         if (n <= 0)
             return false;
         done += (uint64_t)n;
@@ -389,6 +404,7 @@ static bool read_spliced(const struct batch_pipes *k, uint64_t size)
     return true;
 }
 
+/* Reads [lo, hi) of a file. */
 static bool read_pages(int fd, uint64_t lo, uint64_t hi, uint8_t *to)
 {
     madvise(to, hi - lo, MADV_POPULATE_WRITE); /* one call instead of a fault for each page */
@@ -403,111 +419,115 @@ static bool read_pages(int fd, uint64_t lo, uint64_t hi, uint8_t *to)
 }
 
 /* Merges writes to the old pages of [lo, hi) into the memfd. */
-static void merge_spliced(const struct sp_exchange *x, const struct batch_pipes *k, uint64_t lo,
-                          uint64_t hi)
+static void merge_spliced(const struct sp_exchange *exchange, const struct batch_pipes *pipes,
+                          uint64_t lo, uint64_t hi)
 {
-    uint8_t *window = read_spliced(k, hi - lo) ? map_at(0, hi - lo, PROT_READ | PROT_WRITE,
-                                                        MAP_SHARED | MAP_NORESERVE, x->fd, lo)
-                                               : MAP_FAILED;
+    uint8_t *window = read_spliced(pipes, hi - lo)
+                          ? map_at(0, hi - lo, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                                   exchange->fd, lo)
+                          : MAP_FAILED;
 
     if (window == MAP_FAILED)
         return;
-    merge_late_writes(window, k->before, k->after, hi - lo);
+    merge_late_writes(window, pipes->before, pipes->after, hi - lo);
     munmap(window, hi - lo);
 }
 
-/* A write after fork() would replace a page that a child shares: so this writes to each page before
- * vmsplice() keeps it. */
-static bool exchange_batch_by_splice(const struct sp_exchange *x, const struct batch_pipes *k, uint64_t lo,
-                           uint64_t hi)
+/* Exchanges [lo, hi), at most a batch. A write after fork() would replace a page that a child
+ * shares: so this writes to each page before vmsplice() keeps it. */
+static bool exchange_batch_by_splice(const struct sp_exchange *exchange,
+                                     const struct batch_pipes *pipes, uint64_t lo, uint64_t hi)
 {
     if (madvise((void *)(uintptr_t)lo, hi - lo, MADV_POPULATE_WRITE) != 0 ||
-        !splice_pages(k, lo, hi) || !write_pages(x, lo, hi - lo, lo) ||
-        !read_pages(x->fd, lo, hi, k->before) || !map_memfd(x, lo, hi))
+        !splice_pages(pipes, lo, hi) || !write_pages(exchange, lo, hi - lo, lo) ||
+        !read_pages(exchange->fd, lo, hi, pipes->before) || !map_memfd(exchange, lo, hi))
         return false;
-    merge_spliced(x, k, lo, hi);
+    merge_spliced(exchange, pipes, lo, hi);
     return true;
 }
 
-/* A sparse piece would allocate memory in the pipe. */
+/* True if at least half of the pages exist. A sparse batch would allocate memory in the pipe. */
 static bool is_mostly_present(uint64_t lo, uint64_t hi)
 {
     return 2 * sp_pages_count(lo, hi, hi - lo) >= hi - lo;
 }
 
 /* Returns the end of the exchanged part. */
-static uint64_t exchange_by_splice(const struct sp_exchange *x, uint64_t lo, uint64_t hi)
+static uint64_t exchange_by_splice(const struct sp_exchange *exchange, uint64_t lo, uint64_t hi)
 {
-    struct batch_pipes k;
+    struct batch_pipes pipes;
     uint64_t at = lo, next;
-    bool ok = open_pipes(&k);
+    bool ok = open_pipes(&pipes);
 
     for (; ok && at < hi; at = ok ? next : at) {
-        next = at - at % k.size + k.size < hi ? at - at % k.size + k.size : hi;
-        ok = is_mostly_present(at, next) ? exchange_batch_by_splice(x, &k, at, next)
-                                         : exchange_by_uffd_wp(x, at, next);
+        next = at - at % pipes.size + pipes.size < hi ? at - at % pipes.size + pipes.size : hi;
+        ok = is_mostly_present(at, next) ? exchange_batch_by_splice(exchange, &pipes, at, next)
+                                         : exchange_by_uffd_wp(exchange, at, next);
     }
-    close_pipes(&k);
+    close_pipes(&pipes);
     return at;
 }
 
 /* Allocates huge pages of the memfd for the huge pages of [lo, hi). */
-static struct sp_huge_frames allocate_huge_frames(const struct sp_exchange *x, uint64_t lo, uint64_t hi)
+static struct sp_huge_frames allocate_huge_frames(const struct sp_exchange *exchange, uint64_t lo,
+                                                  uint64_t hi)
 {
     struct sp_huge_frames huge = sp_huge_find(lo, hi);
     uint8_t *window = huge.bits ? sp_huge_reserve(hi - lo, lo, PROT_NONE) : NULL;
 
     if (!window || map_at((uintptr_t)window, hi - lo, PROT_READ | PROT_WRITE,
-                          MAP_SHARED | MAP_FIXED | MAP_NORESERVE, x->fd, lo) == MAP_FAILED)
+                          MAP_SHARED | MAP_FIXED | MAP_NORESERVE, exchange->fd, lo) == MAP_FAILED)
         huge.bits = 0;
-    sp_huge_allocate(&huge, window, lo, x->huge);
+    sp_huge_allocate(&huge, window, lo, exchange->huge);
     if (window)
         munmap(window, hi - lo);
     return huge;
 }
 
 /* Unwritten pages of a copy-on-write mapping still belong to the memfd: their content must stay. */
-uint64_t sp_exchange_existing(const struct sp_exchange *x, uint64_t lo, uint64_t hi,
+uint64_t sp_exchange_existing(const struct sp_exchange *exchange, uint64_t lo, uint64_t hi,
                               enum sp_exchange_method method, bool cow, uint64_t *template)
 {
     uint64_t end = lo;
 
     if (!cow)
-        sp_exchange_punch(x, lo, hi); /* a late put of a peer may have stored data */
-    struct sp_huge_frames huge = allocate_huge_frames(x, lo, hi);
+        sp_exchange_punch(exchange, lo, hi); /* a late put of a peer may have stored data */
+    struct sp_huge_frames huge = allocate_huge_frames(exchange, lo, hi);
     if (method == SP_EXCHANGE_SPLICE)
-        end = exchange_by_splice(x, lo, hi);
-    else if (method == SP_EXCHANGE_UFFD_MOVE ? exchange_by_uffd_move(x, lo, hi, template)
-                                             : exchange_by_uffd_wp(x, lo, hi))
+        end = exchange_by_splice(exchange, lo, hi);
+    else if (method == SP_EXCHANGE_UFFD_MOVE ? exchange_by_uffd_move(exchange, lo, hi, template)
+                                             : exchange_by_uffd_wp(exchange, lo, hi))
         end = hi;
     if (end == hi)
         sp_huge_map(&huge);
     else if (!cow)
-        sp_exchange_punch(x, end, hi);
+        sp_exchange_punch(exchange, end, hi);
     return end - lo;
 }
 
+/* True if no page of [lo, hi) exists. */
 static bool are_pages_missing(uint64_t lo, uint64_t hi)
 {
     struct sp_pages pages;
     struct sp_page_run run;
-    bool empty = sp_pages_open(&pages);
+    bool missing = sp_pages_open(&pages);
 
-    for (uint64_t at = lo; empty && at < hi; at = run.hi)
-        empty = sp_pages_next(&pages, at, hi, &run) && !run.exist;
+    for (uint64_t at = lo; missing && at < hi; at = run.hi)
+        missing = sp_pages_next(&pages, at, hi, &run) && !run.exist;
     sp_pages_close(&pages);
-    return empty;
+    return missing;
 }
 
-bool sp_exchange_missing(const struct sp_exchange *x, uint64_t lo, uint64_t hi, uint64_t *template)
+bool sp_exchange_missing(const struct sp_exchange *exchange, uint64_t lo, uint64_t hi,
+                         uint64_t *template)
 {
-    const int uffd = x->uffd_kernel >= 0 ? x->uffd_kernel : x->uffd;
+    const int uffd = exchange->uffd_kernel >= 0 ? exchange->uffd_kernel : exchange->uffd;
 
-    sp_exchange_punch(x, lo, hi);
+    sp_exchange_punch(exchange, lo, hi);
     if (!block_threads(uffd, lo, hi, UFFD_BLOCK_MISSING))
         return false;
     bool exchanged =
-        are_pages_missing(lo, hi) && ensure_template(template, lo) && map_memfd(x, lo, hi);
+        are_pages_missing(lo, hi) && ensure_template(template, lo) && map_memfd(exchange, lo, hi);
     unblock_threads(uffd, lo, hi, exchanged);
     return exchanged;
 }
@@ -520,121 +540,132 @@ bool sp_exchange_missing(const struct sp_exchange *x, uint64_t lo, uint64_t hi, 
 struct restored_part {
     int fd;
     uint64_t offset; /* file offset of the part */
-    uint8_t *copy, *before,
-        *now; /* new private pages; their content when copied; current address in the program */
+    uint8_t *copy;   /* new private pages, before they replace the memfd's; NULL: none are used */
+    uint8_t *before; /* content of the memfd's pages when they were copied */
+    uint8_t *now;    /* where the program has the part, and its private pages after the exchange */
 };
 
 /* Calls fn for each range of [lo, hi) in the file that has pages, until fn returns false. */
-static bool for_each_data(const struct restored_part *b, uint64_t lo, uint64_t hi,
-                          bool (*fn)(const struct restored_part *b, uint64_t lo, uint64_t hi))
+static bool for_each_data(const struct restored_part *restored, uint64_t lo, uint64_t hi,
+                          bool (*fn)(const struct restored_part *restored, uint64_t lo,
+                                     uint64_t hi))
 {
     for (uint64_t at = lo; at < hi;) {
-        off_t data = lseek(b->fd, (off_t)at, SEEK_DATA);
+        off_t data = lseek(restored->fd, (off_t)at, SEEK_DATA);
         if (data < 0 || (uint64_t)data >= hi)
             return data >= 0 || errno == ENXIO;
-        off_t hole = lseek(b->fd, data, SEEK_HOLE);
+        off_t hole = lseek(restored->fd, data, SEEK_HOLE);
         at = hole < 0 || (uint64_t)hole > hi ? hi : (uint64_t)hole;
-        if (!fn(b, (uint64_t)data, at))
+        if (!fn(restored, (uint64_t)data, at))
             return false;
     }
     return true;
 }
 
-static bool copy_from_memfd(const struct restored_part *b, uint64_t lo, uint64_t hi)
+/* Copies [lo, hi) of the file to restored->copy and restored->before. */
+static bool copy_from_memfd(const struct restored_part *restored, uint64_t lo, uint64_t hi)
 {
-    const uint64_t at = lo - b->offset;
+    const uint64_t at = lo - restored->offset;
 
-    if (!read_pages(b->fd, lo, hi, b->before + at))
+    if (!read_pages(restored->fd, lo, hi, restored->before + at))
         return false;
-    madvise(b->copy + at, hi - lo, MADV_POPULATE_WRITE);
-    memcpy(b->copy + at, b->before + at, hi - lo);
+    madvise(restored->copy + at, hi - lo, MADV_POPULATE_WRITE);
+    memcpy(restored->copy + at, restored->before + at, hi - lo);
     return true;
 }
 
-/* Merges writes of other processes to the file's pages since the copy. */
-static bool merge_memfd_writes(const struct restored_part *b, uint64_t lo, uint64_t hi)
+/* Merges writes of other processes to [lo, hi) of the file since the copy. True in any case, for
+ * for_each_data(). */
+static bool merge_memfd_writes(const struct restored_part *restored, uint64_t lo, uint64_t hi)
 {
-    const uint64_t at = lo - b->offset;
-    uint8_t *window = map_at(0, hi - lo, PROT_READ, MAP_SHARED | MAP_NORESERVE, b->fd, lo);
+    const uint64_t at = lo - restored->offset;
+    uint8_t *window = map_at(0, hi - lo, PROT_READ, MAP_SHARED | MAP_NORESERVE, restored->fd, lo);
 
     if (window == MAP_FAILED)
         return true;
-    merge_late_writes(b->now + at, b->before + at, window, hi - lo);
+    merge_late_writes(restored->now + at, restored->before + at, window, hi - lo);
     munmap(window, hi - lo);
     return true;
 }
 
-static bool create_private_copy(struct restored_part *b, const struct sp_memfd_part *p)
+/* Creates restored->copy and restored->before, with the program's protection. */
+static bool create_private_copy(struct restored_part *restored, const struct sp_memfd_part *part)
 {
-    const uint64_t size = p->hi - p->lo;
+    const uint64_t size = part->hi - part->lo;
     const int usual = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
-    b->copy = p->template ? sp_template_clone(p->template, size, p->lo) : NULL;
-    if (!b->copy)
-        b->copy = map_at(0, size, usual, flags, -1, 0);
-    if (b->copy == MAP_FAILED)
+    restored->copy = part->template ? sp_template_clone(part->template, size, part->lo) : NULL;
+    if (!restored->copy)
+        restored->copy = map_at(0, size, usual, flags, -1, 0);
+    if (restored->copy == MAP_FAILED)
         return false;
-    b->before = map_at(0, size, usual, flags, -1, 0);
-    if (b->before != MAP_FAILED && for_each_data(b, p->offset, p->offset + size, copy_from_memfd) &&
-        (p->prot == usual || mprotect(b->copy, size, p->prot) == 0))
+    restored->before = map_at(0, size, usual, flags, -1, 0);
+    if (restored->before != MAP_FAILED &&
+        for_each_data(restored, part->offset, part->offset + size, copy_from_memfd) &&
+        (part->prot == usual || mprotect(restored->copy, size, part->prot) == 0))
         return true;
-    munmap(b->copy, size);
+    munmap(restored->copy, size);
     return false;
 }
 
-bool sp_exchange_restore(const struct sp_exchange *x, const struct sp_memfd_part *p, bool in_use)
+bool sp_exchange_restore(const struct sp_exchange *exchange, const struct sp_memfd_part *part,
+                         bool in_use)
 {
-    const uint64_t size = p->hi - p->lo;
-    struct restored_part b = {
-        .fd = x->fd, .offset = p->offset, .before = MAP_FAILED, .now = (uint8_t *)(uintptr_t)p->lo};
+    const uint64_t size = part->hi - part->lo;
+    struct restored_part restored = {.fd = exchange->fd,
+                                     .offset = part->offset,
+                                     .before = MAP_FAILED,
+                                     .now = (uint8_t *)(uintptr_t)part->lo};
 
-    if (in_use &&
-        (x->uffd_kernel < 0 || !block_threads(x->uffd_kernel, p->lo, p->hi, UFFD_BLOCK_WRITERS)))
+    if (in_use && (exchange->uffd_kernel < 0 ||
+                   !block_threads(exchange->uffd_kernel, part->lo, part->hi, UFFD_BLOCK_WRITERS)))
         return false;
-    bool copied = create_private_copy(&b, p), exchanged = copied && move_to(b.copy, size, p->lo);
+    bool copied = create_private_copy(&restored, part),
+         exchanged = copied && move_to(restored.copy, size, part->lo);
     if (in_use)
-        unblock_threads(x->uffd_kernel, p->lo, p->hi, exchanged);
-    if (exchanged && p->prot == (PROT_READ | PROT_WRITE))
-        for_each_data(&b, p->offset, p->offset + size, merge_memfd_writes);
+        unblock_threads(exchange->uffd_kernel, part->lo, part->hi, exchanged);
+    if (exchanged && part->prot == (PROT_READ | PROT_WRITE))
+        for_each_data(&restored, part->offset, part->offset + size, merge_memfd_writes);
     if (copied && !exchanged)
-        munmap(b.copy, size);
-    if (b.before != MAP_FAILED)
-        munmap(b.before, size);
+        munmap(restored.copy, size);
+    if (restored.before != MAP_FAILED)
+        munmap(restored.before, size);
     if (exchanged)
-        sp_exchange_punch(x, p->offset, p->offset + size);
+        sp_exchange_punch(exchange, part->offset, part->offset + size);
     return exchanged;
 }
 
 /* Writes to each page, so that the kernel makes a private copy. */
-static bool break_cow(const struct restored_part *b, uint64_t lo, uint64_t hi)
+static bool break_cow(const struct restored_part *restored, uint64_t lo, uint64_t hi)
 {
     for (uint64_t next; lo < hi; lo = next) {
-        next = hi - lo < PIECE ? hi : lo + PIECE;
-        struct restored_part piece = *b;
-        piece.offset = lo;
-        piece.now += lo - b->offset;
-        if (!read_pages(b->fd, lo, next, b->before) ||
-            madvise(piece.now, next - lo, MADV_POPULATE_WRITE) != 0)
+        next = hi - lo < BATCH ? hi : lo + BATCH;
+        struct restored_part batch = *restored;
+        batch.offset = lo;
+        batch.now += lo - restored->offset;
+        if (!read_pages(restored->fd, lo, next, restored->before) ||
+            madvise(batch.now, next - lo, MADV_POPULATE_WRITE) != 0)
             return false;
-        merge_memfd_writes(&piece, lo, next);
+        merge_memfd_writes(&batch, lo, next);
     }
     return true;
 }
 
-bool sp_exchange_restore_cow(const struct sp_exchange *x, const struct sp_memfd_part *p)
+bool sp_exchange_restore_cow(const struct sp_exchange *exchange, const struct sp_memfd_part *part)
 {
-    const uint64_t size = p->hi - p->lo;
-    struct restored_part b = {.fd = x->fd, .offset = p->offset, .now = (uint8_t *)(uintptr_t)p->lo};
+    const uint64_t size = part->hi - part->lo;
+    struct restored_part restored = {
+        .fd = exchange->fd, .offset = part->offset, .now = (uint8_t *)(uintptr_t)part->lo};
 
-    if (map_at(p->lo, size, p->prot, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, x->fd, p->offset) ==
-        MAP_FAILED)
+    if (map_at(part->lo, size, part->prot, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, exchange->fd,
+               part->offset) == MAP_FAILED)
         return false;
-    b.before = map_at(0, PIECE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (b.before == MAP_FAILED)
+    restored.before = map_at(0, BATCH, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (restored.before == MAP_FAILED)
         return true;
-    if (for_each_data(&b, p->offset, p->offset + size, break_cow))
-        sp_exchange_punch(x, p->offset,
-                          p->offset + size); /* on failure, for lack of memory, the pages stay */
-    munmap(b.before, PIECE);
+    if (for_each_data(&restored, part->offset, part->offset + size, break_cow))
+        sp_exchange_punch(exchange, part->offset,
+                          part->offset + size); /* on failure, for lack of memory, the pages stay */
+    munmap(restored.before, BATCH);
     return true;
 }

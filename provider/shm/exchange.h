@@ -19,11 +19,11 @@ struct sp_exchange {
     uint32_t pause_ms; /* for tests: UTOFU_TEST=exchange_ms */
 };
 
-/* Part of a mapping of the memfd in this process. If the program has moved it (mremap), `lo`
- * differs from `offset`. */
+/* Part of a mapping of the memfd in this process. */
 struct sp_memfd_part {
-    uint64_t lo, hi, offset;
-    int prot;          /* set by the program */
+    uint64_t lo, hi;   /* addresses */
+    uint64_t offset;   /* file offset of `lo`, which differs if the program has moved the mapping */
+    int prot;          /* protection set by the program */
     uint64_t template; /* see template.h; 0: none */
 };
 
@@ -43,19 +43,20 @@ enum sp_exchange_method {
  * UFFDIO_MOVE cannot move. *template: its template; SP_EXCHANGE_UFFD_MOVE creates one if it is 0.
  * Returns the number of bytes replaced, from `lo` on; the rest is unchanged.
  */
-uint64_t sp_exchange_existing(const struct sp_exchange *x, uint64_t lo, uint64_t hi,
+uint64_t sp_exchange_existing(const struct sp_exchange *exchange, uint64_t lo, uint64_t hi,
                               enum sp_exchange_method method, bool cow, uint64_t *template);
 
 /* Does the same for a range without existing pages, in some microseconds whatever its size. Also
- * creates the template. */
-bool sp_exchange_missing(const struct sp_exchange *x, uint64_t lo, uint64_t hi, uint64_t *template);
+ * creates the template. False: nothing has changed. */
+bool sp_exchange_missing(const struct sp_exchange *exchange, uint64_t lo, uint64_t hi,
+                         uint64_t *template);
 
 /*
  * Replaces part of the memfd by private anonymous memory, and merges concurrent writes of other
  * processes. `in_use`: threads of the program use the memory; those that write to it are blocked,
  * which needs uffd_kernel. False: nothing has changed.
  */
-bool sp_exchange_restore(const struct sp_exchange *x, const struct sp_memfd_part *part,
+bool sp_exchange_restore(const struct sp_exchange *exchange, const struct sp_memfd_part *part,
                          bool in_use);
 
 /*
@@ -63,9 +64,9 @@ bool sp_exchange_restore(const struct sp_exchange *x, const struct sp_memfd_part
  * blocked, no call fails. The new pages are private, but /proc/self/maps still shows the memfd's
  * name.
  */
-bool sp_exchange_restore_cow(const struct sp_exchange *x, const struct sp_memfd_part *part);
+bool sp_exchange_restore_cow(const struct sp_exchange *exchange, const struct sp_memfd_part *part);
 
-/* Frees the memfd's pages. */
-void sp_exchange_punch(const struct sp_exchange *x, uint64_t lo, uint64_t hi);
+/* Frees the memfd's pages of [lo, hi), which then read as zeros. */
+void sp_exchange_punch(const struct sp_exchange *exchange, uint64_t lo, uint64_t hi);
 
 #endif

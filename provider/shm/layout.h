@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The layout of shared memory, and the datagrams of the handshake. Every process owns one segment,
- * a sparse memfd of fixed layout: untouched pages cost nothing.
+ * The layout of shared memory, and the datagrams of the handshake: types only. Every process owns
+ * one segment (segment.c), a sparse memfd of fixed layout: untouched pages cost nothing.
  *
  *   header, directory of endpoints, table of memory regions    peers map this part read-only
  *   per endpoint: ring header, slots, payloads, counters       peers map this part read-write
@@ -18,18 +18,18 @@
 #include "provider.h"
 
 enum {
-    SP_VERSION = 10,
-    SP_MAX_EPS = 256,
+    SP_VERSION = 10,  /* of everything in this file */
+    SP_MAX_EPS = 256, /* endpoints of a process */
     SP_SLOT_BITS = 9,
-    SP_SLOTS = 1 << SP_SLOT_BITS,
-    SP_INLINE = 40,            /* payload bytes in a slot */
-    SP_INLINE_CHUNK = 32,      /* maximum bytes of a chunk of a write or read in a slot */
-    SP_PAYLOAD = PROV_MSG_MAX, /* bytes per slot in the payload array */
+    SP_SLOTS = 1 << SP_SLOT_BITS, /* slots of a ring */
+    SP_INLINE = 40,               /* payload bytes in a slot */
+    SP_INLINE_CHUNK = 32,         /* maximum bytes of a chunk of a write or read in a slot */
+    SP_PAYLOAD = PROV_MSG_MAX,    /* bytes per slot in the payload array */
     SP_CONN_BITS = 14,
     SP_MAX_CONNS = 1 << SP_CONN_BITS, /* per endpoint */
     SP_MR_BITS = 20,
-    SP_MAX_MRS = 1 << SP_MR_BITS,
-    SP_MR_RANGES = 4,
+    SP_MAX_MRS = 1 << SP_MR_BITS, /* memory regions of a process */
+    SP_MR_RANGES = 4,             /* parts of a region that peers may map */
 };
 
 /* Directory entry of an endpoint. `state` is (generation << 1) | open. */
@@ -49,7 +49,8 @@ struct sp_mr_entry {
     uint64_t base;
     uint64_t size;
     uint64_t ranges[SP_MR_RANGES];
-    uint32_t small_writes_need_cpu; /* of the target: it stores small writes outside these ranges */
+    uint32_t small_writes_need_cpu; /* 1: small writes outside `ranges` must go through the ring,
+                                       and the CPU of this process stores them */
     uint32_t reserved;
 };
 
@@ -68,7 +69,7 @@ struct sp_seg_table {
 
 enum sp_kind {
     SP_KIND_MESSAGE, /* size bytes */
-    SP_KIND_NOTICE,  /* imm */
+    SP_KIND_NOTICE,  /* a notice: `imm` of a write with PROV_NOTIFY */
     SP_KIND_WRITE,   /* a chunk of a write; the receiver stores it */
     SP_KIND_READ,    /* a read request */
     SP_KIND_DATA,    /* a chunk of read data */
@@ -81,8 +82,8 @@ enum sp_kind {
 
 enum sp_slot_flags {
     SP_SLOT_BIG = 1,    /* the bytes are in the payload array */
-    SP_SLOT_LAST = 2,   /* the last chunk of a write */
-    SP_SLOT_NOTICE = 4, /* deliver `imm` to the receiver when the write is complete */
+    SP_SLOT_LAST = 2,   /* the last chunk of a write or of read data */
+    SP_SLOT_NOTICE = 4, /* deliver `imm` as a notice when the write is complete */
 };
 
 /*
@@ -93,30 +94,30 @@ struct sp_slot {
     uint64_t state;
     uint32_t conn; /* the receiver's id of the connection */
     uint32_t imm;
-    uint8_t kind;
-    uint8_t flags;
-    uint16_t size;
-    uint32_t extra;
+    uint8_t kind;   /* enum sp_kind */
+    uint8_t flags;  /* enum sp_slot_flags */
+    uint16_t size;  /* number of payload bytes */
+    uint32_t extra; /* see the members of the union */
     union {
         uint8_t bytes[SP_INLINE];
         struct {
             uint64_t id; /* of the requesting endpoint */
             uint8_t private_data[PROV_PRIVATE_DATA_MAX];
-        } request; /* conn: the requester's id of the connection; imm: generation of the target;
-                      extra: the requester's index */
+        } request; /* conn: the requester's id of the connection; imm: `state` in the target's
+                      directory entry; extra: the requester's index */
         uint8_t private_data[PROV_PRIVATE_DATA_MAX]; /* ACCEPT. imm: the acceptor's id of the
                                                         connection; extra: its index */
         struct {
             uint64_t addr;
             uint8_t bytes[SP_INLINE_CHUNK];
-        } chunk; /* WRITE: extra = rkey. DATA: addr = offset, extra = sequence number */
+        } chunk; /* WRITE: extra = rkey. DATA: addr = offset, extra = op_number of the read */
         struct {
             uint64_t addr;
             uint32_t length;
         } read; /* extra = rkey */
         struct {
             uint32_t status;
-        } error; /* extra = sequence number */
+        } error; /* extra = op_number of the failed operation: see op_queue.c */
     };
 };
 _Static_assert(sizeof(struct sp_slot) == 64, "a slot is a cache line");
@@ -129,9 +130,9 @@ struct sp_ring {
     uint8_t pad1[4096 - 136];
     struct sp_slot slots[SP_SLOTS];
     uint8_t payload[SP_SLOTS][SP_PAYLOAD];
-    /* per connection of the endpoint: (generation << 48) | number of operations that the peer has
-     * executed */
-    uint64_t executed[SP_MAX_CONNS];
+    /* per connection of the endpoint: (generation << 48) | number of counted operations
+     * (op_queue.c) that the peer has executed */
+    uint64_t executed_by_peer[SP_MAX_CONNS];
 };
 
 /* The beginning of the table and the first rings, which most peers access, are adjacent in the
@@ -141,6 +142,7 @@ struct sp_segment {
     struct sp_seg_table table;
 };
 
+/* Returns the ring of the endpoint with this index. */
 static inline struct sp_ring *sp_ring_of(struct sp_segment *seg, uint32_t index)
 {
     return &seg->rings[SP_MAX_EPS - 1 - index];
@@ -197,19 +199,5 @@ struct sp_dgram {
     uint32_t uid;     /* REFUSED: user of the sender */
     uint32_t refusal; /* enum sp_refusal */
 };
-
-/*
- * Shared memory segments: creates the segment of this process, and maps a peer's.
- */
-
-struct sp_prov;
-
-int sp_segment_create(struct sp_prov *prov);
-void sp_segment_destroy(struct sp_prov *prov);
-/* Maps a peer's segment, which must contain this probe, and closes the descriptor. *num_rings:
- * number of its rings, 1 to SP_MAX_EPS. Returns -EPROTO after an error line; -ESRCH if the segment
- * belongs to another process; another negative errno if this process lacks a resource. */
-int sp_segment_map(int fd, uint64_t probe, struct sp_segment **seg, uint32_t *num_rings);
-void sp_segment_unmap(struct sp_segment *seg);
 
 #endif

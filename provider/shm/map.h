@@ -11,9 +11,9 @@
 #include "mr.h"
 #include "types.h"
 
-/* Part of a transfer: size, and address in this process; NULL: not mapped. */
+/* A part of a transfer that is mapped as a whole, or not at all. */
 struct sp_piece {
-    uint8_t *at;
+    uint8_t *at; /* address in this process; NULL: not mapped */
     uint64_t size;
 };
 
@@ -28,6 +28,7 @@ void sp_map_prefault(struct sp_conn *conn, uint64_t at, uint64_t size);
 /* True if one mappable part of the region contains the whole range. */
 bool sp_map_covers(struct sp_conn *conn, uint32_t rkey, uint64_t at, uint64_t size);
 
+/* Unmaps all windows of the connection. */
 void sp_map_free(struct sp_conn *conn);
 
 #endif

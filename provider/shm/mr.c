@@ -30,6 +30,8 @@ static uintptr_t page_mask(void)
     return ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
 }
 
+/* Returns a free entry, whose base.lkey has its index and last generation. NULL: no memory, or none
+ * is free. */
 static struct sp_mr *allocate_entry(struct sp_prov *prov)
 {
     struct sp_mr *mr;
@@ -54,11 +56,13 @@ static struct sp_mr *allocate_entry(struct sp_prov *prov)
  * Pages
  */
 
+/* Returns the beginning of the page that contains the address. */
 static uint64_t page_below(uint64_t at)
 {
     return at & page_mask();
 }
 
+/* Returns the address rounded up to a page. */
 static uint64_t page_above(uint64_t at)
 {
     return page_below(at + ~page_mask());
@@ -70,6 +74,7 @@ struct remap_args {
     uint64_t lo, hi; /* the whole pages of the region */
 };
 
+/* sp_remap_fn: remaps the part of the interval that consists of whole pages of the region. */
 static bool remap_interval(void *arg, uint64_t lo, uint64_t hi)
 {
     struct remap_args *args = arg;
@@ -79,6 +84,7 @@ static bool remap_interval(void *arg, uint64_t lo, uint64_t hi)
     return lo < hi && sp_remap_range(args->remap, &args->maps, lo, hi) > 0;
 }
 
+/* sp_restore_fn */
 static bool restore_interval(void *arg, uint64_t lo, uint64_t hi)
 {
     struct remap_args *args = arg;
@@ -106,16 +112,17 @@ static bool ref_pages(struct sp_prov *prov, struct sp_mr *mr, bool may_map, uint
     return counted;
 }
 
+/* Drops the references of ref_pages(), and restores pages without any. */
 static void unref_pages(struct sp_prov *prov, const struct sp_mr *mr)
 {
-    const struct sp_mr_entry *e = &prov->seg->table.mrs[mr->base.lkey & (SP_MAX_MRS - 1)];
+    const struct sp_mr_entry *entry = &prov->seg->table.mrs[mr->base.lkey & (SP_MAX_MRS - 1)];
     struct remap_args args;
 
     if (mr->lo >= mr->hi)
         return;
     args.remap = &prov->remap;
-    args.lo = page_above(e->base);
-    args.hi = page_below(e->base + e->size);
+    args.lo = page_above(entry->base);
+    args.hi = page_below(entry->base + entry->size);
     sp_vma_init(&args.maps);
     sp_pagerefs_put(prov->pagerefs, mr->lo, mr->hi, restore_interval, &args);
     sp_vma_close(&args.maps);
@@ -129,6 +136,7 @@ struct longest_ranges {
     uint64_t lo[SP_MR_RANGES], hi[SP_MR_RANGES]; /* lo == hi: none */
 };
 
+/* Replaces the shortest range if this one is longer. */
 static void add_longest_range(void *arg, uint64_t lo, uint64_t hi)
 {
     struct longest_ranges *longest = arg;
@@ -143,6 +151,7 @@ static void add_longest_range(void *arg, uint64_t lo, uint64_t hi)
     }
 }
 
+/* Returns the value of sp_mr_entry.ranges[] for [lo, hi) of a region that begins at `base`. */
 static uint64_t encode_range(uint64_t base, uint64_t lo, uint64_t hi)
 {
     if (lo == hi)
@@ -157,13 +166,13 @@ static uint64_t encode_range(uint64_t base, uint64_t lo, uint64_t hi)
 /* True if peers may map the region: its access is read and write, and this host has peers. */
 static bool is_mappable(const struct sp_prov *prov, unsigned int access)
 {
-    return (access & READ_WRITE) == READ_WRITE && prov->remap.x.fd >= 0 &&
+    return (access & READ_WRITE) == READ_WRITE && prov->remap.exchange.fd >= 0 &&
            (prov->config.local_size != 1 || prov->remap.eager || prov->remap.swap_protect);
 }
 
 /* Fills the entry except its state. */
-static void fill_entry(struct sp_prov *prov, struct sp_mr *mr, struct sp_mr_entry *e, uint64_t addr,
-                       uint64_t size, unsigned int access)
+static void fill_entry(struct sp_prov *prov, struct sp_mr *mr, struct sp_mr_entry *entry,
+                       uint64_t addr, uint64_t size, unsigned int access)
 {
     uint64_t lo = page_above(addr), hi = page_below(addr + size);
     bool may_map = lo < hi && is_mappable(prov, access);
@@ -173,12 +182,12 @@ static void fill_entry(struct sp_prov *prov, struct sp_mr *mr, struct sp_mr_entr
     mr->hi = page_above(addr + size);
     if (ref_pages(prov, mr, may_map && sp_remap_may_remap(&prov->remap), lo, hi) && may_map)
         sp_remap_for_each(&prov->remap, lo, hi, add_longest_range, &longest);
-    __atomic_store_n(&e->base, addr, __ATOMIC_RELEASE);
-    __atomic_store_n(&e->size, size, __ATOMIC_RELEASE);
+    __atomic_store_n(&entry->base, addr, __ATOMIC_RELEASE);
+    __atomic_store_n(&entry->size, size, __ATOMIC_RELEASE);
     for (int i = 0; i < SP_MR_RANGES; i++)
-        __atomic_store_n(&e->ranges[i], encode_range(addr, longest.lo[i], longest.hi[i]),
+        __atomic_store_n(&entry->ranges[i], encode_range(addr, longest.lo[i], longest.hi[i]),
                          __ATOMIC_RELEASE);
-    __atomic_store_n(&e->small_writes_need_cpu, may_map, __ATOMIC_RELEASE);
+    __atomic_store_n(&entry->small_writes_need_cpu, may_map, __ATOMIC_RELEASE);
 }
 
 /* Drops the references to the pages, and frees the entry. */
@@ -205,15 +214,15 @@ int sp_reg(struct prov *base, unsigned int device, void *addr, size_t size, unsi
     }
     uint32_t index = mr->base.lkey & (SP_MAX_MRS - 1);
     uint32_t generation = ((mr->base.lkey >> SP_MR_BITS) + 1) & SP_MR_GENERATION_MASK;
-    struct sp_mr_entry *e = &prov->seg->table.mrs[index];
-    fill_entry(prov, mr, e, (uintptr_t)addr, size, access);
+    struct sp_mr_entry *entry = &prov->seg->table.mrs[index];
+    fill_entry(prov, mr, entry, (uintptr_t)addr, size, access);
     /* this touches pages, so it must follow the check of which pages exist */
     if (!prov_memory_is_mapped(addr, size, access & PROV_ACCESS_WRITE)) {
         free_entry(prov, mr);
         pthread_mutex_unlock(&prov->mr_lock);
         return -EFAULT;
     }
-    __atomic_store_n(&e->state, sp_mr_make_state(++prov->mr_serial, generation, access),
+    __atomic_store_n(&entry->state, sp_mr_make_state(++prov->mr_serial, generation, access),
                      __ATOMIC_RELEASE);
     mr->base.lkey = mr->base.rkey = generation << SP_MR_BITS | index;
     pthread_mutex_unlock(&prov->mr_lock);

@@ -12,13 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEVELS = 20 };
+enum { LEVELS = 20 }; /* of the skip list */
 
 struct interval {
-    uint64_t at;
-    uint32_t count;
-    bool remapped;
-    uint32_t levels;
+    uint64_t at;     /* first address */
+    uint32_t count;  /* references to each of its pages */
+    bool remapped;   /* some of its pages are remapped */
+    uint32_t levels; /* size of `next` */
     struct interval *next[];
 };
 
@@ -30,146 +30,149 @@ struct sp_pagerefs {
 
 static struct interval *interval_new(uint32_t levels)
 {
-    struct interval *b = calloc(1, sizeof(*b) + levels * sizeof(b->next[0]));
+    struct interval *interval = calloc(1, sizeof(*interval) + levels * sizeof(interval->next[0]));
 
-    if (b)
-        b->levels = levels;
-    return b;
+    if (interval)
+        interval->levels = levels;
+    return interval;
 }
 
-static uint32_t random_levels(struct sp_pagerefs *h)
+static uint32_t random_levels(struct sp_pagerefs *pagerefs)
 {
     uint32_t levels = 1;
 
-    h->random ^= h->random << 13;
-    h->random ^= h->random >> 7;
-    h->random ^= h->random << 17;
-    for (uint64_t bits = h->random; (bits & 3) == 0 && levels < LEVELS; bits >>= 2)
+    pagerefs->random ^= pagerefs->random << 13;
+    pagerefs->random ^= pagerefs->random >> 7;
+    pagerefs->random ^= pagerefs->random << 17;
+    for (uint64_t bits = pagerefs->random; (bits & 3) == 0 && levels < LEVELS; bits >>= 2)
         levels++;
     return levels;
 }
 
 struct sp_pagerefs *sp_pagerefs_new(void)
 {
-    struct sp_pagerefs *h = calloc(1, sizeof(*h));
+    struct sp_pagerefs *pagerefs = calloc(1, sizeof(*pagerefs));
 
-    if (!h)
+    if (!pagerefs)
         return NULL;
-    h->random = UT_HASH_FACTOR; /* any number but 0 */
-    h->head = interval_new(LEVELS);
-    if (!h->head) {
-        free(h);
+    pagerefs->random = UT_HASH_FACTOR; /* any number but 0 */
+    pagerefs->head = interval_new(LEVELS);
+    if (!pagerefs->head) {
+        free(pagerefs);
         return NULL;
     }
-    return h;
+    return pagerefs;
 }
 
-void sp_pagerefs_free(struct sp_pagerefs *h)
+void sp_pagerefs_free(struct sp_pagerefs *pagerefs)
 {
-    if (!h)
+    if (!pagerefs)
         return;
-    for (struct interval *b = h->head; b;) {
-        struct interval *next = b->next[0];
-        free(b);
-        b = next;
+    for (struct interval *interval = pagerefs->head; interval;) {
+        struct interval *next = interval->next[0];
+        free(interval);
+        interval = next;
     }
-    free(h->spare[0]);
-    free(h->spare[1]);
-    free(h);
+    free(pagerefs->spare[0]);
+    free(pagerefs->spare[1]);
+    free(pagerefs);
 }
 
 /* For each level finds the last interval that begins below `at`. */
-static void find_predecessors(const struct sp_pagerefs *h, uint64_t at,
+static void find_predecessors(const struct sp_pagerefs *pagerefs, uint64_t at,
                               struct interval *before[LEVELS])
 {
-    struct interval *b = h->head;
+    struct interval *interval = pagerefs->head;
 
     for (int l = LEVELS - 1; l >= 0; l--) {
-        while (b->next[l] && b->next[l]->at < at)
-            b = b->next[l];
-        before[l] = b;
+        while (interval->next[l] && interval->next[l]->at < at)
+            interval = interval->next[l];
+        before[l] = interval;
     }
 }
 
-static bool reserve_spares(struct sp_pagerefs *h)
+/* Allocates intervals, so that two splits cannot fail. False: no memory. */
+static bool reserve_spares(struct sp_pagerefs *pagerefs)
 {
     for (int i = 0; i < 2; i++) {
-        if (!h->spare[i] && !(h->spare[i] = interval_new(random_levels(h))))
+        if (!pagerefs->spare[i] && !(pagerefs->spare[i] = interval_new(random_levels(pagerefs))))
             return false;
     }
     return true;
 }
 
 /* Returns the interval that begins at `at`; splits an interval if necessary. */
-static struct interval *split_interval(struct sp_pagerefs *h, uint64_t at)
+static struct interval *split_interval(struct sp_pagerefs *pagerefs, uint64_t at)
 {
     struct interval *before[LEVELS];
 
-    find_predecessors(h, at, before);
-    struct interval *b = before[0]->next[0];
-    if (b && b->at == at)
-        return b;
-    b = h->spare[h->spare[0] == NULL];
-    h->spare[h->spare[0] == NULL] = NULL;
-    UT_ASSERT(b != NULL);
-    b->at = at;
-    b->count = before[0]->count;
-    b->remapped = before[0]->remapped;
-    for (uint32_t l = 0; l < b->levels; l++) {
-        b->next[l] = before[l]->next[l];
-        before[l]->next[l] = b;
+    find_predecessors(pagerefs, at, before);
+    struct interval *interval = before[0]->next[0];
+    if (interval && interval->at == at)
+        return interval;
+    interval = pagerefs->spare[pagerefs->spare[0] == NULL];
+    pagerefs->spare[pagerefs->spare[0] == NULL] = NULL;
+    UT_ASSERT(interval != NULL);
+    interval->at = at;
+    interval->count = before[0]->count;
+    interval->remapped = before[0]->remapped;
+    for (uint32_t l = 0; l < interval->levels; l++) {
+        interval->next[l] = before[l]->next[l];
+        before[l]->next[l] = interval;
     }
-    return b;
+    return interval;
 }
 
 /* Merges the interval that begins at `at` with the previous one if they are equal. */
-static void merge_intervals(struct sp_pagerefs *h, uint64_t at)
+static void merge_intervals(struct sp_pagerefs *pagerefs, uint64_t at)
 {
     struct interval *before[LEVELS];
 
-    find_predecessors(h, at, before);
-    struct interval *b = before[0]->next[0];
-    if (!b || b->at != at || b->count != before[0]->count || b->remapped != before[0]->remapped)
+    find_predecessors(pagerefs, at, before);
+    struct interval *interval = before[0]->next[0];
+    if (!interval || interval->at != at || interval->count != before[0]->count ||
+        interval->remapped != before[0]->remapped)
         return;
-    for (uint32_t l = 0; l < b->levels; l++)
-        before[l]->next[l] = b->next[l];
+    for (uint32_t l = 0; l < interval->levels; l++)
+        before[l]->next[l] = interval->next[l];
     for (int i = 0; i < 2; i++) {
-        if (!h->spare[i]) {
-            h->spare[i] = b;
+        if (!pagerefs->spare[i]) {
+            pagerefs->spare[i] = interval;
             return;
         }
     }
-    free(b);
+    free(interval);
 }
 
-bool sp_pagerefs_get(struct sp_pagerefs *h, uint64_t lo, uint64_t hi, sp_remap_fn *remap, void *arg)
+bool sp_pagerefs_get(struct sp_pagerefs *pagerefs, uint64_t lo, uint64_t hi, sp_remap_fn *remap,
+                     void *arg)
 {
-    if (!reserve_spares(h))
+    if (!reserve_spares(pagerefs))
         return false;
-    struct interval *b = split_interval(h, lo);
-    split_interval(h, hi);
-    for (; b->at < hi; b = b->next[0]) {
-        if (b->count++ == 0 && remap && remap(arg, b->at, b->next[0]->at))
-            b->remapped = true;
+    struct interval *interval = split_interval(pagerefs, lo);
+    split_interval(pagerefs, hi);
+    for (; interval->at < hi; interval = interval->next[0]) {
+        if (interval->count++ == 0 && remap && remap(arg, interval->at, interval->next[0]->at))
+            interval->remapped = true;
     }
-    merge_intervals(h, lo);
-    merge_intervals(h, hi);
+    merge_intervals(pagerefs, lo);
+    merge_intervals(pagerefs, hi);
     return true;
 }
 
-void sp_pagerefs_put(struct sp_pagerefs *h, uint64_t lo, uint64_t hi, sp_restore_fn *restore,
+void sp_pagerefs_put(struct sp_pagerefs *pagerefs, uint64_t lo, uint64_t hi, sp_restore_fn *restore,
                      void *arg)
 {
-    if (!reserve_spares(h))
+    if (!reserve_spares(pagerefs))
         return; /* no memory: references and pages stay */
-    struct interval *b = split_interval(h, lo), *next;
-    split_interval(h, hi);
-    for (; b->at < hi; b = next) {
-        next = b->next[0];
-        UT_ASSERT(b->count > 0);
-        if (--b->count == 0 && b->remapped)
-            b->remapped = !restore(arg, b->at, next->at);
-        merge_intervals(h, b->at);
+    struct interval *interval = split_interval(pagerefs, lo), *next;
+    split_interval(pagerefs, hi);
+    for (; interval->at < hi; interval = next) {
+        next = interval->next[0];
+        UT_ASSERT(interval->count > 0);
+        if (--interval->count == 0 && interval->remapped)
+            interval->remapped = !restore(arg, interval->at, next->at);
+        merge_intervals(pagerefs, interval->at);
     }
-    merge_intervals(h, hi);
+    merge_intervals(pagerefs, hi);
 }

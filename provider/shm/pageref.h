@@ -11,6 +11,7 @@
 
 struct sp_pagerefs;
 
+/* Returns NULL if there is no memory. */
 struct sp_pagerefs *sp_pagerefs_new(void);
 void sp_pagerefs_free(struct sp_pagerefs *pagerefs);
 

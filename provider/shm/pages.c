@@ -19,19 +19,19 @@
 #    define MADV_COLLAPSE 25
 #endif
 
-bool sp_pages_open(struct sp_pages *p)
+bool sp_pages_open(struct sp_pages *pages)
 {
-    p->fd = ut_fd_above_stdio(open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
-    p->page_size = (uint64_t)sysconf(_SC_PAGESIZE);
-    p->num = 0;
-    return p->fd >= 0;
+    pages->fd = ut_fd_above_stdio(open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC));
+    pages->page_size = (uint64_t)sysconf(_SC_PAGESIZE);
+    pages->num = 0;
+    return pages->fd >= 0;
 }
 
-void sp_pages_close(struct sp_pages *p)
+void sp_pages_close(struct sp_pages *pages)
 {
-    if (p->fd >= 0)
-        close(p->fd);
-    p->fd = -1;
+    if (pages->fd >= 0)
+        close(pages->fd);
+    pages->fd = -1;
 }
 
 /* bit 63: present; bit 62: swapped out */
@@ -41,54 +41,54 @@ static bool entry_exists(uint64_t entry)
 }
 
 /* Reads entries from page number `page` on, up to `end`. */
-static bool fill_buffer(struct sp_pages *p, uint64_t page, uint64_t end)
+static bool fill_buffer(struct sp_pages *pages, uint64_t page, uint64_t end)
 {
     uint64_t num = end - page < SP_PAGES_READ ? end - page : SP_PAGES_READ;
-    ssize_t got = pread(p->fd, p->entries, num * sizeof(p->entries[0]),
-                        (off_t)(page * sizeof(p->entries[0])));
+    ssize_t got = pread(pages->fd, pages->entries, num * sizeof(pages->entries[0]),
+                        (off_t)(page * sizeof(pages->entries[0])));
 
-    p->first = page;
-    p->num = got > 0 ? (uint64_t)got / sizeof(p->entries[0]) : 0;
-    return p->num > 0;
+    pages->first = page;
+    pages->num = got > 0 ? (uint64_t)got / sizeof(pages->entries[0]) : 0;
+    return pages->num > 0;
 }
 
-bool sp_pages_next(struct sp_pages *p, uint64_t at, uint64_t hi, struct sp_page_run *run)
+bool sp_pages_next(struct sp_pages *pages, uint64_t at, uint64_t hi, struct sp_page_run *run)
 {
-    uint64_t page = at / p->page_size, end = hi / p->page_size;
+    uint64_t page = at / pages->page_size, end = hi / pages->page_size;
 
-    if (page - p->first >= p->num && !fill_buffer(p, page, end))
+    if (page - pages->first >= pages->num && !fill_buffer(pages, page, end))
         return false;
-    const uint64_t *entries = p->entries + (page - p->first);
-    uint64_t n = 1, left = p->first + p->num - page;
+    const uint64_t *entries = pages->entries + (page - pages->first);
+    uint64_t n = 1, left = pages->first + pages->num - page;
     left = left < end - page ? left : end - page;
     run->exist = entry_exists(entries[0]);
     while (n < left && entry_exists(entries[n]) == run->exist)
         n++;
     run->lo = at;
-    run->hi = at + n * p->page_size;
+    run->hi = at + n * pages->page_size;
     return true;
 }
 
 uint64_t sp_pages_count(uint64_t lo, uint64_t hi, uint64_t limit)
 {
-    struct sp_pages p;
+    struct sp_pages pages;
     struct sp_page_run run;
     uint64_t bytes = 0;
-    bool ok = sp_pages_open(&p);
+    bool ok = sp_pages_open(&pages);
 
     for (uint64_t at = lo; ok && at < hi && bytes <= limit; at = run.hi)
-        if ((ok = sp_pages_next(&p, at, hi, &run)) && run.exist)
+        if ((ok = sp_pages_next(&pages, at, hi, &run)) && run.exist)
             bytes += run.hi - run.lo;
-    sp_pages_close(&p);
+    sp_pages_close(&pages);
     return bytes;
 }
 
-bool sp_pages_exists(struct sp_pages *p, uint64_t at)
+bool sp_pages_exists(struct sp_pages *pages, uint64_t at)
 {
     uint64_t entry;
 
-    return pread(p->fd, &entry, sizeof(entry), (off_t)(at / p->page_size * sizeof(entry))) !=
-               (ssize_t)sizeof(entry) ||
+    return pread(pages->fd, &entry, sizeof(entry),
+                 (off_t)(at / pages->page_size * sizeof(entry))) != (ssize_t)sizeof(entry) ||
            entry_exists(entry);
 }
 
@@ -156,11 +156,13 @@ uint8_t *sp_huge_reserve(uint64_t size, uint64_t at, int prot)
     return all + skip;
 }
 
-static uint64_t num_frames(const struct sp_huge_frames *f)
+/* Returns the number of the last huge page's frame, plus 1. */
+static uint64_t num_frames(const struct sp_huge_frames *frames)
 {
-    return f->bits ? 64 - (uint64_t)__builtin_clzll(f->bits) : 0;
+    return frames->bits ? 64 - (uint64_t)__builtin_clzll(frames->bits) : 0;
 }
 
+/* Allocates a huge page of the memfd mapped at `at`. False: there is none. */
 static bool allocate_frame(uint8_t *at, bool advised)
 {
     if (advised)
@@ -170,18 +172,19 @@ static bool allocate_frame(uint8_t *at, bool advised)
            madvise(at, SP_HUGE, MADV_COLLAPSE) == 0;
 }
 
-void sp_huge_allocate(struct sp_huge_frames *f, uint8_t *window, uint64_t lo, bool advised)
+void sp_huge_allocate(struct sp_huge_frames *frames, uint8_t *window, uint64_t lo, bool advised)
 {
-    for (uint64_t n = 0; n < num_frames(f); n++) {
-        if ((f->bits >> n & 1) && !allocate_frame(window + (f->first + n * SP_HUGE - lo), advised))
-            f->bits &= (1ull << n) - 1; /* no huge pages left */
+    for (uint64_t n = 0; n < num_frames(frames); n++) {
+        if ((frames->bits >> n & 1) &&
+            !allocate_frame(window + (frames->first + n * SP_HUGE - lo), advised))
+            frames->bits &= (1ull << n) - 1; /* no huge pages left */
     }
 }
 
-void sp_huge_map(const struct sp_huge_frames *f)
+void sp_huge_map(const struct sp_huge_frames *frames)
 {
-    for (uint64_t n = 0; n < num_frames(f); n++) {
-        if (f->bits >> n & 1)
-            madvise((void *)(uintptr_t)(f->first + n * SP_HUGE), 1, MADV_POPULATE_READ);
+    for (uint64_t n = 0; n < num_frames(frames); n++) {
+        if (frames->bits >> n & 1)
+            madvise((void *)(uintptr_t)(frames->first + n * SP_HUGE), 1, MADV_POPULATE_READ);
     }
 }

@@ -9,8 +9,9 @@
 
 enum { SP_PAGES_READ = 512 }; /* entries read at a time */
 
+/* Use one for ascending addresses: sp_pages_open(), sp_pages_next()..., sp_pages_close(). */
 struct sp_pages {
-    int fd;
+    int fd; /* /proc/self/pagemap */
     uint64_t page_size;
     uint64_t first, num; /* page numbers in the buffer: [first, first + num) */
     uint64_t entries[SP_PAGES_READ];
@@ -26,14 +27,15 @@ struct sp_page_run {
 bool sp_pages_open(struct sp_pages *pages);
 void sp_pages_close(struct sp_pages *pages);
 
-/* Returns the longest uniform range from `at` up to `hi`, both multiples of the page size. A long
+/* Finds the longest uniform range from `at` up to `hi`, both multiples of the page size. A long
  * range may come in parts. False: an error. */
 bool sp_pages_next(struct sp_pages *pages, uint64_t at, uint64_t hi, struct sp_page_run *run);
 
-/* Returns the bytes of existing pages in [lo, hi), if known; stops counting above `limit`. */
+/* Returns the bytes of existing pages in [lo, hi); stops counting above `limit`, or where the page
+ * table cannot be read. */
 uint64_t sp_pages_count(uint64_t lo, uint64_t hi, uint64_t limit);
 
-/* True if the page exists. */
+/* True if the page exists, or that is not known. */
 bool sp_pages_exists(struct sp_pages *pages, uint64_t at);
 
 /*
@@ -43,7 +45,7 @@ bool sp_pages_exists(struct sp_pages *pages, uint64_t at);
 
 #define SP_HUGE (2ull << 20)
 
-/* Up to 64 consecutive frames. */
+/* Up to 64 consecutive frames, some of which are huge pages. */
 struct sp_huge_frames {
     uint64_t first; /* address of the first frame */
     uint64_t bits;  /* one bit per frame: huge page */

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "ring.h"
-#include "layout.h"
-#include "state.h"
+#include "segment.h"
+#include "wake.h"
 #include "types.h"
 #include "util/assert.h"
 #include "util/fd.h"

@@ -20,7 +20,7 @@
 #include "peer.h"
 #include "providers.h"
 #include "remap.h"
-#include "layout.h"
+#include "segment.h"
 #include "sock.h"
 #include "types.h"
 #include "util/env.h"
@@ -30,8 +30,12 @@
 #include "util/log.h"
 #include "xfer.h"
 
-enum { MAX_EVENTS = 64, LOST_FDS_POLL_MS = 10 };
+enum {
+    MAX_EVENTS = 64,       /* of one epoll_wait() */
+    LOST_FDS_POLL_MS = 10, /* interval of progress() after the program has closed the descriptors */
+};
 
+/* All providers of the process, for fork(). */
 static struct {
     pthread_mutex_t lock;
     LIST_HEAD(sp_prov_list, sp_prov) list;
@@ -81,7 +85,7 @@ static void close_in_child(void)
     struct sp_prov *p;
 
     LIST_FOREACH (p, &all.list, next) {
-        p->forked = true;
+        p->in_fork_child = true;
         sp_remap_close(&p->remap); /* it serves the parent's memory */
         close_descriptors(p);
         __atomic_store_n(&p->self.state, SP_PEER_DEAD, __ATOMIC_RELAXED);
@@ -105,6 +109,7 @@ static void set_fork_handlers(void)
  * Open and close
  */
 
+/* Opens epoll_fd, kick_fd, timer_fd and spare_fd. Returns 0 or, after an error line, -errno. */
 static int make_descriptors(struct sp_prov *prov)
 {
     struct epoll_event kick = {.events = EPOLLIN, .data.ptr = &prov->kick_fd};
@@ -125,6 +130,7 @@ static int make_descriptors(struct sp_prov *prov)
     return 0;
 }
 
+/* Sets prov->addr, with a random key. Returns 0 or, after an error line, a negative errno. */
 static int make_address(struct sp_prov *prov)
 {
     uint64_t random[2];
@@ -160,12 +166,13 @@ static void init_self(struct sp_prov *prov)
                                   .num_rings = prov->num_rings};
 }
 
+/* Reads the settings of UTOFU_SHM_MAP, and opens remapping if it is allowed. */
 static void open_remapping(struct sp_prov *prov)
 {
     prov->maps_peers = ut_env_num(UT_ENV_SHM_MAP);
     prov->max_mapped_bytes = ut_env_num(UT_ENV_SHM_MAP_LIMIT) << 20;
     sp_remap_open(&prov->remap, prov->config.is_warning_process);
-    if (prov->remap.x.fd >= 0)
+    if (prov->remap.exchange.fd >= 0)
         prov->pagerefs = sp_pagerefs_new();
 }
 
@@ -257,7 +264,7 @@ static void sp_caps(struct prov *base, unsigned int tni, struct prov_caps *caps)
                                .max_xfer = UINT32_MAX,
                                .line = PROV_TOFU_LINE};
     snprintf(caps->device, sizeof(caps->device), "shared memory%s%s",
-             sp_prov_of(base)->remap.x.fd >= 0 ? ", mapped" : "",
+             sp_prov_of(base)->remap.exchange.fd >= 0 ? ", mapped" : "",
              sp_prov_of(base)->use_cma ? ", cross-memory attach" : ", copies");
 }
 
@@ -272,6 +279,7 @@ static unsigned int sp_device(struct prov *prov, unsigned int tni)
  * The background thread
  */
 
+/* Resets the counter of an eventfd or a timerfd. */
 static void drain_events(int fd)
 {
     uint64_t count;
@@ -284,14 +292,16 @@ static void handle_timer(struct sp_prov *prov)
 {
     drain_events(prov->timer_fd);
     __atomic_store_n(&prov->timer_on, 0, __ATOMIC_SEQ_CST);
-    for (uint32_t i = 0; i < prov->num_eps; i++) {
+    for (uint32_t i = 0; i < prov->eps_high_water; i++) {
         struct sp_ep *ep = prov->eps[i];
-        if (ep && __atomic_exchange_n(&ep->blocked, 0, __ATOMIC_SEQ_CST))
+        if (ep && __atomic_exchange_n(&ep->wake_by_timer, 0, __ATOMIC_SEQ_CST))
             __atomic_store_n(&ep->ring->rung, 1, __ATOMIC_SEQ_CST);
     }
     sp_send_pending_notifications(prov);
 }
 
+/* `source`: what watch_fd() or make_descriptors() has registered with epoll: the address of a
+ * descriptor in `prov`, or a peer. */
 static void dispatch_event(struct sp_prov *prov, void *source)
 {
     if (source == &prov->listen_fd)
@@ -304,11 +314,12 @@ static void dispatch_event(struct sp_prov *prov, void *source)
         sp_receive(source);
 }
 
+/* Collects the owners of endpoints whose doorbell was rung. Returns their number. */
 static unsigned int collect_rung_owners(struct sp_prov *prov, void *owners[])
 {
     unsigned int n = 0;
 
-    for (uint32_t i = 0; i < prov->num_eps; i++) {
+    for (uint32_t i = 0; i < prov->eps_high_water; i++) {
         struct sp_ep *ep = prov->eps[i];
         if (ep && __atomic_load_n(&ep->ring->rung, __ATOMIC_RELAXED) &&
             __atomic_exchange_n(&ep->ring->rung, 0, __ATOMIC_SEQ_CST))

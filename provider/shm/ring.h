@@ -35,9 +35,13 @@
 #    define SP_HAS_CMPXCHG16B
 #endif
 
-/* SP_PHASE_NOTICE: a notice, published with `conn` and `imm` alone (`kind` is stale):
- * sp_ring_publish_notice(). */
-enum { SP_PHASE_FREE = 0, SP_PHASE_CLAIMED = 1, SP_PHASE_READY = 2, SP_PHASE_NOTICE = 3 };
+enum {
+    SP_PHASE_FREE = 0,
+    SP_PHASE_CLAIMED = 1, /* a producer fills the slot */
+    SP_PHASE_READY = 2,   /* published */
+    SP_PHASE_NOTICE = 3,  /* a notice published by sp_ring_publish_notice(), with `conn` and `imm`
+                             alone (`kind` is stale) */
+};
 
 /* The tail is at most one slot behind, so that only other producers can cause another round. */
 enum { SP_RING_TRIES = 4 * SP_SLOTS };
@@ -46,6 +50,7 @@ enum { SP_RING_TRIES = 4 * SP_SLOTS };
 #define SP_PRODUCER_ID_SHIFT 4
 #define SP_PRODUCER_ID_MAX   ((1u << (SP_LAP_SHIFT - SP_PRODUCER_ID_SHIFT)) - 1)
 
+/* Returns the value of sp_slot.state for the slot at this position. */
 static inline uint64_t sp_slot_make_state(uint64_t pos, uint32_t producer_id, unsigned int phase)
 {
     return (pos >> SP_SLOT_BITS) << SP_LAP_SHIFT | (uint64_t)producer_id << SP_PRODUCER_ID_SHIFT |
@@ -59,6 +64,7 @@ static inline bool sp_slot_state_is_before(uint64_t a, uint64_t b)
     return (int64_t)(a - b) < 0;
 }
 
+/* Returns SP_PHASE_... */
 static inline unsigned int sp_slot_state_phase(uint64_t state)
 {
     return state & 15;
@@ -69,11 +75,13 @@ static inline uint32_t sp_slot_state_producer_id(uint64_t state)
     return (uint32_t)(state >> SP_PRODUCER_ID_SHIFT) & SP_PRODUCER_ID_MAX;
 }
 
+/* Returns the slot at this position, which counts all slots since the ring was created. */
 static inline struct sp_slot *sp_ring_slot(struct sp_ring *ring, uint64_t pos)
 {
     return &ring->slots[pos & (SP_SLOTS - 1)];
 }
 
+/* Advances the tail from this position, unless another producer did. */
 static inline void sp_ring_advance_tail(struct sp_ring *ring, uint64_t tail)
 {
     __atomic_compare_exchange_n(&ring->tail, &tail, tail + 1, false, __ATOMIC_RELEASE,
@@ -87,19 +95,20 @@ static inline struct sp_slot *sp_ring_claim(struct sp_ring *ring, uint32_t produ
     for (int i = 0; i < SP_RING_TRIES; i++) {
         uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
         struct sp_slot *slot = sp_ring_slot(ring, tail);
-        uint64_t s = sp_slot_make_state(tail, 0, SP_PHASE_FREE);
+        uint64_t state = sp_slot_make_state(tail, 0, SP_PHASE_FREE);
 
         if (__builtin_expect(
-                __atomic_compare_exchange_n(&slot->state, &s,
+                __atomic_compare_exchange_n(&slot->state, &state,
                                             sp_slot_make_state(tail, producer_id, SP_PHASE_CLAIMED),
                                             false, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE),
                 1)) {
             *pos = tail;
             return slot;
         }
-        if (sp_slot_state_is_before(s, sp_slot_make_state(tail, 0, SP_PHASE_FREE)))
+        if (sp_slot_state_is_before(state, sp_slot_make_state(tail, 0, SP_PHASE_FREE)))
             return NULL; /* not consumed since the last lap */
-        /* claimed or consumed by now: its producer_id may have died before it advanced the tail */
+        /* claimed or consumed by now: the producer of the slot may have died before it advanced the
+         * tail */
         sp_ring_advance_tail(ring, tail);
     }
     return NULL;
@@ -133,7 +142,7 @@ static inline bool sp_slot_swap(struct sp_slot *slot, uint64_t vacant, uint64_t 
 /* Publishes a notice without claiming a slot first. Later loads are ordered after the publication.
  * False: nothing was done; sp_ring_claim() finds out why, or succeeds. */
 static inline bool sp_ring_publish_notice(struct sp_ring *ring, uint32_t producer_id, uint32_t conn,
-                                  uint32_t imm, uint64_t *pos)
+                                          uint32_t imm, uint64_t *pos)
 {
     *pos = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
     if (!sp_slot_swap(sp_ring_slot(ring, *pos), sp_slot_make_state(*pos, 0, SP_PHASE_FREE),
@@ -149,16 +158,17 @@ static inline bool sp_ring_publish_notice(struct sp_ring *ring, uint32_t produce
 static inline bool sp_ring_is_damaged(struct sp_ring *ring)
 {
     uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE);
-    uint64_t s = __atomic_load_n(&sp_ring_slot(ring, tail)->state, __ATOMIC_ACQUIRE);
+    uint64_t state = __atomic_load_n(&sp_ring_slot(ring, tail)->state, __ATOMIC_ACQUIRE);
     uint64_t first = tail < SP_SLOTS ? sp_slot_make_state(tail, 0, SP_PHASE_FREE)
                                      : sp_slot_make_state(tail - SP_SLOTS, 0, SP_PHASE_CLAIMED);
 
     if (__atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) != tail)
         return false; /* the tail moved; the next check will still find damage */
-    return sp_slot_state_phase(s) > SP_PHASE_NOTICE || sp_slot_state_is_before(s, first) ||
-           sp_slot_state_is_before(sp_slot_make_state(tail + SP_SLOTS, 0, SP_PHASE_FREE), s);
+    return sp_slot_state_phase(state) > SP_PHASE_NOTICE || sp_slot_state_is_before(state, first) ||
+           sp_slot_state_is_before(sp_slot_make_state(tail + SP_SLOTS, 0, SP_PHASE_FREE), state);
 }
 
+/* Publishes a claimed slot that the producer has filled. */
 static inline void sp_ring_publish(struct sp_ring *ring, struct sp_slot *slot, uint64_t pos,
                                    uint32_t producer_id)
 {
@@ -185,8 +195,8 @@ static inline uint64_t sp_ring_find_tail(struct sp_ring *ring)
     for (int i = 0;; i++) {
         uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_SEQ_CST);
         struct sp_slot *slot = sp_ring_slot(ring, tail);
-        uint64_t s = __atomic_load_n(&slot->state, __ATOMIC_SEQ_CST);
-        if (!sp_slot_state_is_before(sp_slot_make_state(tail, 0, SP_PHASE_FREE), s))
+        uint64_t state = __atomic_load_n(&slot->state, __ATOMIC_SEQ_CST);
+        if (!sp_slot_state_is_before(sp_slot_make_state(tail, 0, SP_PHASE_FREE), state))
             return tail;
         if (i == SP_RING_TRIES)
             return tail;
@@ -203,21 +213,25 @@ static inline bool sp_ring_has_room(struct sp_ring *ring, uint64_t *free_until)
 
     if (__builtin_expect(tail < *free_until, 1))
         return true;
-    if (!sp_slot_state_is_before(__atomic_load_n(&sp_ring_slot(ring, ahead)->state, __ATOMIC_RELAXED),
-                            sp_slot_make_state(ahead, 0, SP_PHASE_FREE))) {
+    if (!sp_slot_state_is_before(
+            __atomic_load_n(&sp_ring_slot(ring, ahead)->state, __ATOMIC_RELAXED),
+            sp_slot_make_state(ahead, 0, SP_PHASE_FREE))) {
         *free_until = ahead;
         return true;
     }
-    return !sp_slot_state_is_before(__atomic_load_n(&sp_ring_slot(ring, tail)->state, __ATOMIC_RELAXED),
-                               sp_slot_make_state(tail, 0, SP_PHASE_FREE));
+    return !sp_slot_state_is_before(
+        __atomic_load_n(&sp_ring_slot(ring, tail)->state, __ATOMIC_RELAXED),
+        sp_slot_make_state(tail, 0, SP_PHASE_FREE));
 }
 
-/* True if the ring is more than half full behind this position. */
+/* True if the slots from the consumer's head to this position, which was just published, are more
+ * than half of the ring. */
 static inline bool sp_ring_is_half_full(struct sp_ring *ring, uint64_t pos)
 {
     pos += SP_SLOTS / 2;
-    return sp_slot_state_is_before(__atomic_load_n(&sp_ring_slot(ring, pos)->state, __ATOMIC_RELAXED),
-                              sp_slot_make_state(pos, 0, SP_PHASE_FREE));
+    return sp_slot_state_is_before(
+        __atomic_load_n(&sp_ring_slot(ring, pos)->state, __ATOMIC_RELAXED),
+        sp_slot_make_state(pos, 0, SP_PHASE_FREE));
 }
 
 /* Frees a slot for the next lap; sp_slot_swap() expects `conn` and `imm` of a free slot to be 0. */
@@ -228,6 +242,7 @@ static inline void sp_slot_free(struct sp_slot *slot, uint64_t pos)
                      __ATOMIC_RELEASE);
 }
 
+/* Returns the payload bytes of the slot at this position, for SP_SLOT_BIG. */
 static inline uint8_t *sp_ring_payload(struct sp_ring *ring, uint64_t pos)
 {
     return ring->payload[pos & (SP_SLOTS - 1)];

@@ -39,8 +39,8 @@
 #include "peer.h"
 #include "remap.h"
 #include "ring.h"
-#include "layout.h"
-#include "state.h"
+#include "segment.h"
+#include "wake.h"
 #include "types.h"
 #include "util/assert.h"
 #include "util/clock.h"
@@ -62,6 +62,7 @@ enum {
  * Names and credentials
  */
 
+/* Sets the abstract name of the process's listening socket. Returns the size of the name. */
 static socklen_t socket_name(const struct sp_address *addr, struct sockaddr_un *sun)
 {
     *sun = (struct sockaddr_un){.sun_family = AF_UNIX};
@@ -70,6 +71,7 @@ static socklen_t socket_name(const struct sp_address *addr, struct sockaddr_un *
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
+/* Returns a descriptor or -1. */
 static int new_socket(void)
 {
     return ut_fd_open_ours(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -104,13 +106,13 @@ static void send_refusal(struct sp_prov *prov, int fd, const struct ucred *cred,
                          enum sp_refusal why)
 {
     bool changed = why == SP_REFUSAL_USER && geteuid() != prov->uid;
-    const struct sp_dgram d = {.type = SP_DGRAM_REFUSED,
-                               .version = SP_VERSION,
-                               .pid = (uint32_t)getpid(),
-                               .uid = geteuid(),
-                               .refusal = changed ? SP_REFUSAL_USER_CHANGED : why};
+    const struct sp_dgram dgram = {.type = SP_DGRAM_REFUSED,
+                                   .version = SP_VERSION,
+                                   .pid = (uint32_t)getpid(),
+                                   .uid = geteuid(),
+                                   .refusal = changed ? SP_REFUSAL_USER_CHANGED : why};
 
-    (void)!send(fd, &d, sizeof(d), MSG_DONTWAIT | MSG_NOSIGNAL);
+    (void)!send(fd, &dgram, sizeof(dgram), MSG_DONTWAIT | MSG_NOSIGNAL);
     if (why == SP_REFUSAL_OTHER || !must_log_rejection(prov, cred->pid))
         return;
     if (why == SP_REFUSAL_USER)
@@ -145,7 +147,7 @@ static bool check_connecting_user(struct sp_prov *prov, int fd, pid_t *pid)
 
 /* Checks the credentials of a listening process. If its user at the time of listen() was the user
  * of this process at that time, either may have changed since: the peer has to prove its present
- * user. */
+ * user. False: rejected. */
 static bool check_listening_user(struct sp_peer *peer)
 {
     struct ucred cred = read_credentials(peer->fd);
@@ -161,6 +163,8 @@ static bool check_listening_user(struct sp_peer *peer)
     return false;
 }
 
+/* Adds the descriptor to the epoll set. `source`: argument of dispatch_event() in prov.c. Returns
+ * 0, or -1 and errno. */
 static int watch_fd(struct sp_prov *prov, int fd, void *source)
 {
     struct epoll_event ev = {.events = EPOLLIN, .data.ptr = source};
@@ -205,6 +209,7 @@ union control {
     char buf[CMSG_SPACE(NUM_FDS * sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
 };
 
+/* Appends a control message to the datagram's control data. */
 static void append_control(struct msghdr *msg, int type, const void *data, size_t size)
 {
     struct cmsghdr *c = (void *)((char *)msg->msg_control + msg->msg_controllen);
@@ -216,15 +221,16 @@ static void append_control(struct msghdr *msg, int type, const void *data, size_
     msg->msg_controllen += CMSG_SPACE(size);
 }
 
-static int send_dgram(struct sp_prov *prov, int fd, const struct sp_dgram *d, bool with_fds)
+/* Sends a datagram, with the descriptors of this process if `with_fds`. Returns 0 or -errno. */
+static int send_dgram(struct sp_prov *prov, int fd, const struct sp_dgram *dgram, bool with_fds)
 {
-    const int fds[NUM_FDS] = {[SEGMENT_FD] = prov->seg_fd, [REMAP_FD] = prov->remap.x.fd};
+    const int fds[NUM_FDS] = {[SEGMENT_FD] = prov->seg_fd, [REMAP_FD] = prov->remap.exchange.fd};
     size_t fds_size = (fds[REMAP_FD] >= 0 ? NUM_FDS : 1) * sizeof(int);
-    struct iovec iov = {.iov_base = (void *)d, .iov_len = sizeof(*d)};
+    struct iovec iov = {.iov_base = (void *)dgram, .iov_len = sizeof(*dgram)};
     union control control = {0};
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf};
 
-    if (d->type == SP_DGRAM_WELCOME) {
+    if (dgram->type == SP_DGRAM_WELCOME) {
         const struct ucred cred = {.pid = getpid(), .uid = geteuid(), .gid = getegid()};
         append_control(&msg, SCM_CREDENTIALS, &cred, sizeof(cred));
     }
@@ -232,15 +238,15 @@ static int send_dgram(struct sp_prov *prov, int fd, const struct sp_dgram *d, bo
         append_control(&msg, SCM_RIGHTS, fds, fds_size);
     if (msg.msg_controllen == 0)
         msg.msg_control = NULL;
-    return sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(*d) ? 0 : -errno;
+    return sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(*dgram) ? 0 : -errno;
 }
 
 /* Returns the number of bytes received, 0 after a hang-up, or -EAGAIN. Only datagrams of the
  * handshake carry descriptors: without with_fds the kernel drops them. */
-static ssize_t receive_dgram(int fd, struct sp_dgram *d, struct attachments *attachments,
+static ssize_t receive_dgram(int fd, struct sp_dgram *dgram, struct attachments *attachments,
                              bool with_fds)
 {
-    struct iovec iov = {.iov_base = d, .iov_len = sizeof(*d)};
+    struct iovec iov = {.iov_base = dgram, .iov_len = sizeof(*dgram)};
     union control control;
     struct msghdr msg;
     ssize_t n;
@@ -280,6 +286,7 @@ static void close_attached_fds(struct attachments *attachments)
     }
 }
 
+/* Returns a datagram of the handshake with this process's data for the peer. */
 static struct sp_dgram make_dgram(struct sp_peer *peer, enum sp_dgram_type type)
 {
     struct sp_prov *prov = peer->prov;
@@ -292,24 +299,24 @@ static struct sp_dgram make_dgram(struct sp_peer *peer, enum sp_dgram_type type)
                              .probe_addr = (uintptr_t)&prov->seg->table.header.probe,
                              .probe = prov->seg->table.header.probe,
                              .seg_fd = prov->seg_fd,
-                             .remap_fd = prov->remap.x.fd};
+                             .remap_fd = prov->remap.exchange.fd};
 }
 
-/* Sends HELLO, WELCOME or CONFIRM. */
+/* Sends HELLO, WELCOME or CONFIRM. Returns 0 or -errno. */
 static int send_handshake(struct sp_peer *peer, enum sp_dgram_type type)
 {
-    struct sp_dgram d = make_dgram(peer, type);
+    struct sp_dgram dgram = make_dgram(peer, type);
 
     if (type == SP_DGRAM_HELLO)
-        d.target_key = peer->addr.key;
-    return send_dgram(peer->prov, peer->fd, &d, type != SP_DGRAM_CONFIRM && peer->attach_fds);
+        dgram.target_key = peer->addr.key;
+    return send_dgram(peer->prov, peer->fd, &dgram, type != SP_DGRAM_CONFIRM && peer->attach_fds);
 }
 
 static int send_empty_dgram(struct sp_prov *prov, int fd, enum sp_dgram_type type)
 {
-    struct sp_dgram d = {.type = type, .version = SP_VERSION};
+    struct sp_dgram dgram = {.type = type, .version = SP_VERSION};
 
-    return send_dgram(prov, fd, &d, false);
+    return send_dgram(prov, fd, &dgram, false);
 }
 
 /*
@@ -357,6 +364,7 @@ void sp_send_pending_notifications(struct sp_prov *prov)
     }
 }
 
+/* Logs the first shortage of this process. `error`: an errno. */
 static void log_shortage(struct sp_prov *prov, int error)
 {
     if (!prov->shortage_logged)
@@ -375,12 +383,14 @@ static void drop_socket(struct sp_peer *peer)
     peer->fds_requested = false;
 }
 
+/* Makes sp_retry() run at this time or earlier. */
 static void schedule_retry(struct sp_prov *prov, uint64_t at_ms)
 {
     if (prov->retry_ms == 0 || at_ms < prov->retry_ms)
         prov->retry_ms = at_ms;
 }
 
+/* Closes the socket; the next attempt to connect is in `ms` milliseconds. */
 static void schedule_connect(struct sp_peer *peer, uint64_t ms)
 {
     drop_socket(peer);
@@ -389,12 +399,14 @@ static void schedule_connect(struct sp_peer *peer, uint64_t ms)
     schedule_retry(peer->prov, peer->retry_ms);
 }
 
+/* Doubles *backoff_ms within its limits. Returns the delay with jitter. */
 static uint64_t next_backoff_ms(struct sp_prov *prov, uint32_t *backoff_ms)
 {
     *backoff_ms = (uint32_t)ut_retry_delay_next_ms(*backoff_ms, FIRST_BACKOFF_MS, LAST_BACKOFF_MS);
     return ut_retry_delay_jitter_ms(*backoff_ms, prov->jitter_seed++);
 }
 
+/* Unmaps the peer's segment and closes its memfd of remapped memory. */
 static void release_segment(struct sp_peer *peer)
 {
     sp_segment_unmap(peer->seg);
@@ -434,6 +446,7 @@ static void retry_after_shortage(struct sp_peer *peer, int error)
     sp_peer_mark_dead(peer, PROV_REASON_LOCAL);
 }
 
+/* Returns why the peer (not its user) rejected this process, for the log. */
 static const char *explain_refusal(uint32_t refusal)
 {
     return refusal == SP_REFUSAL_KEY ? "this process does not know its key (is it a process of "
@@ -444,19 +457,19 @@ static const char *explain_refusal(uint32_t refusal)
 }
 
 /* The peer has rejected this process. */
-static void log_refusal(struct sp_peer *peer, const struct sp_dgram *d)
+static void log_refusal(struct sp_peer *peer, const struct sp_dgram *dgram)
 {
     if (peer->refusal_logged)
         return;
     peer->refusal_logged = true;
-    if (d->refusal == SP_REFUSAL_USER || d->refusal == SP_REFUSAL_USER_CHANGED)
+    if (dgram->refusal == SP_REFUSAL_USER || dgram->refusal == SP_REFUSAL_USER_CHANGED)
         ut_warn(SP_LOG,
                 "process %d, which runs as uid %u, rejected this process, which runs as uid "
                 "%u (" SAME_USER ")",
-                (int)peer->pid, d->uid, geteuid());
+                (int)peer->pid, dgram->uid, geteuid());
     else
         ut_warn(SP_LOG, "process %d rejected this process: %s", (int)peer->pid,
-                explain_refusal(d->refusal));
+                explain_refusal(dgram->refusal));
 }
 
 /* One side has rejected the other. While processes change their user in turn, a retry may succeed.
@@ -482,6 +495,7 @@ static void handle_refusal(struct sp_peer *peer, enum sp_refusal why)
  * Connecting
  */
 
+/* Returns 0 or -errno; -EACCES: another user. */
 static int connect_and_send_hello(struct sp_peer *peer)
 {
     struct sockaddr_un sun;
@@ -576,6 +590,7 @@ static int accept_one(const struct sp_prov *prov)
     return fd < 0 ? -errno : fd;
 }
 
+/* Makes an accepted socket a peer, or closes it. */
 static void add_incoming_peer(struct sp_prov *prov, int fd)
 {
     pid_t pid;
@@ -643,18 +658,19 @@ void sp_accept_sockets(struct sp_prov *prov)
  * Handling datagrams
  */
 
-static void probe_cma(struct sp_peer *peer, const struct sp_dgram *d)
+/* Sets peer->cma: reads the probe of its segment by cross-memory attach. */
+static void probe_cma(struct sp_peer *peer, const struct sp_dgram *dgram)
 {
     struct sp_prov *prov = peer->prov;
-    uint64_t value = ~d->probe;
+    uint64_t value = ~dgram->probe;
     struct iovec lcl = {.iov_base = &value, .iov_len = sizeof(value)};
-    struct iovec rmt = {.iov_base = (void *)(uintptr_t)d->probe_addr, .iov_len = sizeof(value)};
+    struct iovec rmt = {.iov_base = (void *)(uintptr_t)dgram->probe_addr, .iov_len = sizeof(value)};
     const char *why = "UTOFU_SHM_CMA=0";
 
     if (prov->use_cma) {
         ssize_t n = process_vm_readv(peer->pid, &lcl, 1, &rmt, 1, 0);
         why = n < 0 ? strerror(errno) : "another process answered";
-        peer->cma = n == (ssize_t)sizeof(value) && value == d->probe;
+        peer->cma = n == (ssize_t)sizeof(value) && value == dgram->probe;
     }
     if (!peer->cma && __atomic_exchange_n(&prov->no_cma_logged, 1, __ATOMIC_RELAXED) == 0)
         ut_info(SP_LOG,
@@ -663,6 +679,7 @@ static void probe_cma(struct sp_peer *peer, const struct sp_dgram *d)
                 (long)peer->pid, why);
 }
 
+/* Opens a descriptor of the peer by its number there. Returns a descriptor or -errno. */
 static int open_peer_fd(const struct sp_peer *peer, int number)
 {
     char path[64];
@@ -674,10 +691,10 @@ static int open_peer_fd(const struct sp_peer *peer, int number)
 
 /* Opens the descriptors by their numbers, unless they are attached to the datagram. Returns 0;
  * -EACCES: they must be attached; another negative errno: this process lacks resources. */
-static int open_peer_fds(const struct sp_peer *peer, const struct sp_dgram *d,
+static int open_peer_fds(const struct sp_peer *peer, const struct sp_dgram *dgram,
                          struct attachments *attachments)
 {
-    const int numbers[NUM_FDS] = {[SEGMENT_FD] = d->seg_fd, [REMAP_FD] = d->remap_fd};
+    const int numbers[NUM_FDS] = {[SEGMENT_FD] = dgram->seg_fd, [REMAP_FD] = dgram->remap_fd};
 
     if (attachments->truncated)
         return -EMFILE;
@@ -693,11 +710,13 @@ static int open_peer_fds(const struct sp_peer *peer, const struct sp_dgram *d,
     return attachments->fds[SEGMENT_FD] >= 0 ? 0 : -EACCES;
 }
 
-/* Maps the peer's segment, and keeps its memfd of remapped memory if both sides allow mapping. */
-static int map_peer_segment(struct sp_peer *peer, const struct sp_dgram *d,
+/* Maps the peer's segment, and keeps its memfd of remapped memory if both sides allow mapping.
+ * Returns 0 or the error of sp_segment_map(). */
+static int map_peer_segment(struct sp_peer *peer, const struct sp_dgram *dgram,
                             struct attachments *attachments)
 {
-    int rc = sp_segment_map(attachments->fds[SEGMENT_FD], d->probe, &peer->seg, &peer->num_rings);
+    int rc =
+        sp_segment_map(attachments->fds[SEGMENT_FD], dgram->probe, &peer->seg, &peer->num_rings);
 
     attachments->fds[SEGMENT_FD] = -1;
     if (rc != 0)
@@ -707,8 +726,8 @@ static int map_peer_segment(struct sp_peer *peer, const struct sp_dgram *d,
         peer->remap_fd = attachments->fds[REMAP_FD];
         attachments->fds[REMAP_FD] = -1;
     }
-    peer->id_in_peer_rings = d->producer_id;
-    probe_cma(peer, d);
+    peer->id_in_peer_rings = dgram->producer_id;
+    probe_cma(peer, dgram);
     return 0;
 }
 
@@ -762,25 +781,25 @@ static bool request_fds(struct sp_peer *peer, int rc)
 }
 
 /* Returns the peer that owns this socket from now on; NULL: the socket is closed. */
-static struct sp_peer *handle_hello(struct sp_peer *peer, const struct sp_dgram *d,
+static struct sp_peer *handle_hello(struct sp_peer *peer, const struct sp_dgram *dgram,
                                     struct attachments *attachments)
 {
     struct sp_prov *prov = peer->prov;
 
-    if (d->version != SP_VERSION || d->target_key != prov->addr.key) {
+    if (dgram->version != SP_VERSION || dgram->target_key != prov->addr.key) {
         send_refusal(prov, peer->fd, &(struct ucred){.pid = peer->pid},
-                     d->version != SP_VERSION ? SP_REFUSAL_VERSION : SP_REFUSAL_KEY);
+                     dgram->version != SP_VERSION ? SP_REFUSAL_VERSION : SP_REFUSAL_KEY);
         sp_peer_mark_dead(peer, PROV_REASON_REFUSED);
         return NULL;
     }
-    struct sp_peer *existing = sp_peer_find(prov, d->key);
+    struct sp_peer *existing = sp_peer_find(prov, dgram->key);
     if (existing && existing->state != SP_PEER_WILL_CONNECT &&
-        !(existing->state == SP_PEER_HELLO_SENT && d->key < prov->addr.key)) {
+        !(existing->state == SP_PEER_HELLO_SENT && dgram->key < prov->addr.key)) {
         sp_send_notification(peer, SP_DGRAM_YIELD);
         sp_peer_mark_dead(peer, PROV_REASON_PEER_DEAD);
         return NULL;
     }
-    int rc = open_peer_fds(peer, d, attachments);
+    int rc = open_peer_fds(peer, dgram, attachments);
     if (request_fds(peer, rc))
         return peer;
     if (rc != 0) {
@@ -792,9 +811,9 @@ static struct sp_peer *handle_hello(struct sp_peer *peer, const struct sp_dgram 
         sp_peer_mark_dead(peer, PROV_REASON_PEER_DEAD);
         peer = existing;
     }
-    sp_peer_set_key(peer, d->key);
-    peer->addr.pid = d->pid;
-    rc = map_peer_segment(peer, d, attachments);
+    sp_peer_set_key(peer, dgram->key);
+    peer->addr.pid = dgram->pid;
+    rc = map_peer_segment(peer, dgram, attachments);
     if (rc == 0)
         rc = send_handshake(peer, SP_DGRAM_WELCOME);
     if (rc != 0) {
@@ -805,7 +824,8 @@ static struct sp_peer *handle_hello(struct sp_peer *peer, const struct sp_dgram 
     return peer;
 }
 
-static struct sp_peer *handle_welcome(struct sp_peer *peer, const struct sp_dgram *d,
+/* Returns the peer to read on from; NULL: read no further. */
+static struct sp_peer *handle_welcome(struct sp_peer *peer, const struct sp_dgram *dgram,
                                       struct attachments *attachments)
 {
     if (peer->must_prove_user && attachments->cred.uid != geteuid()) {
@@ -813,13 +833,13 @@ static struct sp_peer *handle_welcome(struct sp_peer *peer, const struct sp_dgra
         handle_refusal(peer, SP_REFUSAL_USER);
         return NULL;
     }
-    bool good = d->version == SP_VERSION && d->key == peer->addr.key;
-    int rc = good ? open_peer_fds(peer, d, attachments) : -EPROTO;
+    bool good = dgram->version == SP_VERSION && dgram->key == peer->addr.key;
+    int rc = good ? open_peer_fds(peer, dgram, attachments) : -EPROTO;
 
     if (request_fds(peer, rc))
         return peer;
     if (rc == 0)
-        rc = map_peer_segment(peer, d, attachments);
+        rc = map_peer_segment(peer, dgram, attachments);
     if (rc == 0)
         rc = send_handshake(peer, SP_DGRAM_CONFIRM);
     if (rc != 0) {
@@ -830,7 +850,8 @@ static struct sp_peer *handle_welcome(struct sp_peer *peer, const struct sp_dgra
     return peer;
 }
 
-/* Sends the last datagram again with the descriptors attached. */
+/* Sends the last datagram again with the descriptors attached. Returns the peer to read on from;
+ * NULL: read no further. */
 static struct sp_peer *handle_want_fds(struct sp_peer *peer)
 {
     peer->attach_fds = true;
@@ -842,6 +863,7 @@ static struct sp_peer *handle_want_fds(struct sp_peer *peer)
     return NULL;
 }
 
+/* Requests checks if the peer has closed endpoints since the last call. */
 static void check_closed_eps(struct sp_peer *peer)
 {
     uint64_t n =
@@ -852,18 +874,18 @@ static void check_closed_eps(struct sp_peer *peer)
     peer->closed_eps_seen = n;
 }
 
-/* Returns the peer to read on from, or NULL. */
-static struct sp_peer *handle_dgram(struct sp_peer *peer, const struct sp_dgram *d,
+/* Returns the peer to read on from; NULL: read no further. */
+static struct sp_peer *handle_dgram(struct sp_peer *peer, const struct sp_dgram *dgram,
                                     struct attachments *attachments)
 {
-    switch (d->type) {
+    switch (dgram->type) {
     case SP_DGRAM_HELLO:
         if (peer->state == SP_PEER_INCOMING)
-            return handle_hello(peer, d, attachments);
+            return handle_hello(peer, dgram, attachments);
         break;
     case SP_DGRAM_WELCOME:
         if (peer->state == SP_PEER_HELLO_SENT)
-            return handle_welcome(peer, d, attachments);
+            return handle_welcome(peer, dgram, attachments);
         break;
     case SP_DGRAM_CONFIRM:
         if (peer->state == SP_PEER_MAPPED) {
@@ -889,13 +911,13 @@ static struct sp_peer *handle_dgram(struct sp_peer *peer, const struct sp_dgram 
         break;
     case SP_DGRAM_REFUSED:
         if (peer->state == SP_PEER_HELLO_SENT) {
-            log_refusal(peer, d);
-            handle_refusal(peer, (enum sp_refusal)d->refusal);
+            log_refusal(peer, dgram);
+            handle_refusal(peer, (enum sp_refusal)dgram->refusal);
             return NULL;
         }
         if (peer->state == SP_PEER_INCOMING || peer->state == SP_PEER_MAPPED) {
             if (must_log_rejection(peer->prov, peer->pid))
-                log_refusal(peer, d);
+                log_refusal(peer, dgram);
             handle_refusal(peer, SP_REFUSAL_OTHER);
             return NULL;
         }
@@ -910,7 +932,7 @@ static struct sp_peer *handle_dgram(struct sp_peer *peer, const struct sp_dgram 
     ut_warn(SP_LOG,
             "ended the connection with process %ld, which sent an unknown datagram (%#x): does "
             "it run another version of this library?",
-            (long)peer->pid, d->type);
+            (long)peer->pid, dgram->type);
     sp_peer_mark_dead(peer, PROV_REASON_REFUSED);
     return NULL;
 }
@@ -918,14 +940,14 @@ static struct sp_peer *handle_dgram(struct sp_peer *peer, const struct sp_dgram 
 void sp_receive(struct sp_peer *peer)
 {
     while (peer && peer->fd >= 0 && !sp_peer_is(peer, SP_PEER_DEAD)) {
-        struct sp_dgram d = {0};
+        struct sp_dgram dgram = {0};
         struct attachments attachments;
-        ssize_t n = receive_dgram(peer->fd, &d, &attachments, !sp_peer_is(peer, SP_PEER_UP));
+        ssize_t n = receive_dgram(peer->fd, &dgram, &attachments, !sp_peer_is(peer, SP_PEER_UP));
 
         if (n == -EAGAIN)
             return;
-        if (n == (ssize_t)sizeof(d)) {
-            peer = handle_dgram(peer, &d, &attachments);
+        if (n == (ssize_t)sizeof(dgram)) {
+            peer = handle_dgram(peer, &dgram, &attachments);
         } else { /* a hang-up, or a datagram of another size */
             sp_peer_mark_dead(peer, PROV_REASON_PEER_DEAD);
             peer = NULL;

@@ -19,13 +19,13 @@
 #    define MREMAP_DONTUNMAP 4 /* Linux 5.7 */
 #endif
 
-enum { MAX_SMAPS_US = 10000 };
+enum { MAX_SMAPS_US = 10000 }; /* CPU time of sp_template_create_from_smaps() */
 
 struct template
 {
     struct sp_template_range range;
     uint64_t left; /* bytes that are still remapped */
-    uint64_t page;
+    uint64_t page; /* address of the template */
 };
 
 static uint64_t page_size(void)
@@ -157,6 +157,7 @@ static int compare_ranges(const void *a, const void *b)
     return x->range.hi <= y->range.lo ? -1 : x->range.lo >= y->range.hi ? 1 : 0;
 }
 
+/* Returns a template whose range overlaps [lo, hi); NULL: none. */
 static struct template *find_template(const struct sp_templates *templates, uint64_t lo,
                                       uint64_t hi)
 {

@@ -26,6 +26,7 @@ uint64_t sp_template_create(uint64_t lo);
  * pages of the process up to there. Gives up after the mapping at which 10 ms of CPU time are
  * exceeded. *us: the CPU time. */
 uint64_t sp_template_create_from_smaps(uint64_t lo, uint64_t *us);
+/* Unmaps the template; 0 is allowed. */
 void sp_template_free(uint64_t template);
 
 /* Creates memory of this size with the template's attributes and the same offset in a huge page as
@@ -40,6 +41,7 @@ uint64_t sp_templates_find(const struct sp_templates *templates, uint64_t at,
                            struct sp_template_range *range);
 /* Records that [lo, hi) was restored. */
 void sp_templates_remove(struct sp_templates *templates, uint64_t lo, uint64_t hi);
+/* Frees all templates. */
 void sp_templates_close(struct sp_templates *templates);
 
 #endif

@@ -41,26 +41,26 @@ int sp_vma_prot(const struct sp_vma *vma)
            (vma->executable ? PROT_EXEC : 0);
 }
 
-void sp_vma_init(struct sp_vma_maps *m)
+void sp_vma_init(struct sp_vma_maps *maps)
 {
-    m->fd = -1;
-    m->lacks_query = false;
-    m->next_line = m->end = 0;
-    m->last = (struct sp_vma){0};
+    maps->fd = -1;
+    maps->lacks_query = false;
+    maps->next_line = maps->end = 0;
+    maps->last = (struct sp_vma){0};
 }
 
-bool sp_vma_open(struct sp_vma_maps *m)
+bool sp_vma_open(struct sp_vma_maps *maps)
 {
-    if (m->fd < 0)
-        m->fd = ut_fd_above_stdio(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
-    return m->fd >= 0;
+    if (maps->fd < 0)
+        maps->fd = ut_fd_above_stdio(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
+    return maps->fd >= 0;
 }
 
-void sp_vma_close(struct sp_vma_maps *m)
+void sp_vma_close(struct sp_vma_maps *maps)
 {
-    if (m->fd >= 0)
-        close(m->fd);
-    m->fd = -1;
+    if (maps->fd >= 0)
+        close(maps->fd);
+    maps->fd = -1;
 }
 
 /* Returns 1: found; 0: no mapping; -1: the kernel lacks this call. */
@@ -106,6 +106,7 @@ static char *parse_range(char *line, struct sp_vma *vma)
     return at;
 }
 
+/* `at`: the text after the addresses. */
 static void parse_rest(char *at, struct sp_vma *vma)
 {
     vma->readable = at[1] == 'r';
@@ -121,45 +122,46 @@ static void parse_rest(char *at, struct sp_vma *vma)
 }
 
 /* Returns the next line, without its newline; NULL: the end. */
-static char *next_line(struct sp_vma_maps *m)
+static char *next_line(struct sp_vma_maps *maps)
 {
     for (;;) {
-        char *line = m->buf + m->next_line, *end = memchr(line, '\n', m->end - m->next_line);
+        char *line = maps->buf + maps->next_line,
+             *end = memchr(line, '\n', maps->end - maps->next_line);
         if (end) {
             *end = '\0';
-            m->next_line = (size_t)(end + 1 - m->buf);
+            maps->next_line = (size_t)(end + 1 - maps->buf);
             return line;
         }
-        m->end -= m->next_line;
-        memmove(m->buf, line, m->end);
-        m->next_line = 0;
-        if (m->end == sizeof(m->buf))
-            m->end = 0; /* too long for a line */
-        ssize_t n = read(m->fd, m->buf + m->end, sizeof(m->buf) - m->end);
+        maps->end -= maps->next_line;
+        memmove(maps->buf, line, maps->end);
+        maps->next_line = 0;
+        if (maps->end == sizeof(maps->buf))
+            maps->end = 0; /* too long for a line */
+        ssize_t n = read(maps->fd, maps->buf + maps->end, sizeof(maps->buf) - maps->end);
         if (n <= 0)
             return NULL;
-        m->end += (size_t)n;
+        maps->end += (size_t)n;
     }
 }
 
-bool sp_vma_find(struct sp_vma_maps *m, uint64_t addr, struct sp_vma *vma)
+bool sp_vma_find(struct sp_vma_maps *maps, uint64_t addr, struct sp_vma *vma)
 {
     char *line;
 
-    if (!m->lacks_query) {
-        int rc = query_mapping(m->fd, addr, vma);
+    if (!maps->lacks_query) {
+        int rc = query_mapping(maps->fd, addr, vma);
         if (rc >= 0)
             return rc > 0;
-        m->lacks_query = true;
+        maps->lacks_query = true;
     }
-    while (m->last.hi <= addr) {
-        if ((line = next_line(m)) == NULL)
+    while (maps->last.hi <= addr) {
+        if ((line = next_line(maps)) == NULL)
             return false;
-        line = parse_range(line, &m->last);
-        if (m->last.hi > addr)
-            parse_rest(line, &m->last);
+        line = parse_range(line, &maps->last);
+        if (maps->last.hi > addr)
+            parse_rest(line, &maps->last);
     }
-    *vma = m->last;
+    *vma = maps->last;
     return true;
 }
 
@@ -188,17 +190,4 @@ long sp_vma_count(void)
         count++;
     sp_vma_close(&maps);
     return count;
-}
-
-ssize_t sp_read_text(const char *path, char *text, size_t size)
-{
-    int fd = ut_fd_above_stdio(open(path, O_RDONLY | O_CLOEXEC));
-    ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
-    int error = errno;
-
-    if (fd >= 0)
-        close(fd);
-    text[n > 0 ? n : 0] = '\0';
-    errno = error;
-    return n;
 }

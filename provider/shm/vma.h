@@ -7,21 +7,20 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 struct sp_vma {
     uint64_t lo, hi;
     uint64_t offset, inode; /* of the mapped file; inode 0: none */
     uint32_t dev_major, dev_minor;
     bool readable, writable, executable, shared;
-    bool stack; /* stack of the first thread */
+    bool stack; /* stack of the first thread ("[stack]") */
     bool named; /* named with prctl(PR_SET_VMA) */
 };
 
 /* Returns the protection as mmap() and mprotect() take it. */
 int sp_vma_prot(const struct sp_vma *vma);
 
-/* State of the lookups. On the stack, as lookups must not allocate. */
+/* State of a series of lookups. Keep it on the stack, as lookups must not allocate. */
 struct sp_vma_maps {
     int fd;                /* /proc/self/maps; -1: not open */
     bool lacks_query;      /* the kernel has no PROCMAP_QUERY */
@@ -30,6 +29,7 @@ struct sp_vma_maps {
     char buf[8192];
 };
 
+/* Initialises the state without opening anything. */
 void sp_vma_init(struct sp_vma_maps *maps);
 /* Opens /proc/self/maps, unless open. Close it soon: after fork() it would describe the parent.
  * False: cannot be opened. */
@@ -41,10 +41,6 @@ void sp_vma_close(struct sp_vma_maps *maps);
  * call.
  */
 bool sp_vma_find(struct sp_vma_maps *maps, uint64_t addr, struct sp_vma *vma);
-
-/* Reads the beginning of a file of /proc or /sys into `text`, with a final 0. Returns the number of
- * bytes, or -1 and errno. */
-ssize_t sp_read_text(const char *path, char *text, size_t size);
 
 /* True if the kernel has PROCMAP_QUERY. If not, a lookup takes time for each mapping at lower
  * addresses. */

@@ -2,7 +2,7 @@
 /*
  * Write, read and send. The fast path is synchronous: it checks both keys, and stores to mapped
  * memory of the peer, or makes one system call if the memory is not mapped; a message or a notice
- * takes a slot of the peer's ring. Operations that cannot be executed at once go to stream.c.
+ * takes a slot of the peer's ring. Operations that cannot be executed at once go to op_queue.c.
  */
 #include "xfer.h"
 
@@ -16,12 +16,13 @@
 #include "mr.h"
 #include "ring.h"
 #include "sock.h"
-#include "state.h"
-#include "stream.h"
+#include "wake.h"
+#include "op_queue.h"
 #include "types.h"
 #include "util/log.h"
 
-/* Returns 0 if operations may be posted; they may be before the peer's CONFIRM arrives. */
+/* Returns 0 if operations may be posted, which is already so before the peer's CONFIRM arrives;
+ * -EAGAIN: not yet; -ENOTCONN: the connection is not up. */
 static inline int check_conn(const struct sp_conn *conn)
 {
     uint32_t peer = __atomic_load_n(&conn->peer->state, __ATOMIC_ACQUIRE);
@@ -35,70 +36,75 @@ _Static_assert(SP_PEER_UP == SP_PEER_MAPPED + 1, "compared at once");
 /* The local memory is not in the region used last: checks its region, and caches the region if it
  * allows reading and writing. */
 static __attribute__((noinline)) bool has_local_access_slow(struct sp_conn *conn,
-                                                            const struct prov_xfer *x,
+                                                            const struct prov_xfer *xfer,
                                                             unsigned int access)
 {
     const unsigned int all = PROV_ACCESS_READ | PROV_ACCESS_WRITE;
     const struct sp_mr_entry *mrs = conn->ep->prov->seg->table.mrs;
-    const struct sp_mr_entry *e = sp_mr_entry_of(mrs, x->lkey);
-    uint64_t addr = (uintptr_t)x->lcl;
-    struct prov_mapping lcl_region_cache = {.key = x->lkey,
-                                       .state = &e->state,
-                                       .valid_state = __atomic_load_n(&e->state, __ATOMIC_ACQUIRE),
-                                       .base = __atomic_load_n(&e->base, __ATOMIC_RELAXED),
-                                       .size = __atomic_load_n(&e->size, __ATOMIC_RELAXED)};
+    const struct sp_mr_entry *entry = sp_mr_entry_of(mrs, xfer->lkey);
+    uint64_t addr = (uintptr_t)xfer->lcl;
+    struct prov_mapping lcl_region_cache = {
+        .key = xfer->lkey,
+        .state = &entry->state,
+        .valid_state = __atomic_load_n(&entry->state, __ATOMIC_ACQUIRE),
+        .base = __atomic_load_n(&entry->base, __ATOMIC_RELAXED),
+        .size = __atomic_load_n(&entry->size, __ATOMIC_RELAXED)};
 
-    if (x->length == 0)
+    if (xfer->length == 0)
         return true;
-    if (!sp_mr_allows(mrs, x->lkey, addr, x->length, access))
+    if (!sp_mr_allows(mrs, xfer->lkey, addr, xfer->length, access))
         return false;
-    if (sp_mr_allows(mrs, x->lkey, addr, x->length, all))
+    if (sp_mr_allows(mrs, xfer->lkey, addr, xfer->length, all))
         conn->lcl_region_cache = lcl_region_cache;
     return true;
 }
 
-static inline bool has_local_access(struct sp_conn *conn, const struct prov_xfer *x,
+/* True if the local key allows this access to the local memory of the operation. */
+static inline bool has_local_access(struct sp_conn *conn, const struct prov_xfer *xfer,
                                     unsigned int access)
 {
-    return (x->flags & PROV_INLINE) ||
-           prov_mapped_at(&conn->lcl_region_cache, x->lkey, (uintptr_t)x->lcl, x->length) ||
-           has_local_access_slow(conn, x, access);
+    return (xfer->flags & PROV_INLINE) ||
+           prov_mapped_at(&conn->lcl_region_cache, xfer->lkey, (uintptr_t)xfer->lcl,
+                          xfer->length) ||
+           has_local_access_slow(conn, xfer, access);
 }
 
-/* The peer's endpoint was closed; down() follows at the next poll. */
+/* The peer's endpoint was closed: returns -ENOTCONN, and down() follows at the next poll. */
 static __attribute__((noinline)) int handle_closed_rmt_ep(struct sp_conn *conn)
 {
     __atomic_store_n(&conn->ep->must_check_peers, 1, __ATOMIC_SEQ_CST);
     return -ENOTCONN;
 }
 
-/* An invalid remote key may be due to a closed endpoint, with its regions deregistered. */
-static inline int check_keys(struct sp_conn *conn, const struct prov_xfer *x,
+/* Returns 0 if both keys are valid for their memory and allow these accesses (0: any); -EPERM: the
+ * local key does not; -EACCES: the remote key does not; -ENOTCONN: the peer has closed its
+ * endpoint, with its regions deregistered. */
+static inline int check_keys(struct sp_conn *conn, const struct prov_xfer *xfer,
                              unsigned int lcl_access, unsigned int rmt_access)
 {
-    if (x->length == 0)
+    if (xfer->length == 0)
         return 0;
-    if (!has_local_access(conn, x, lcl_access))
+    if (!has_local_access(conn, xfer, lcl_access))
         return -EPERM;
-    if (!sp_mr_allows(conn->peer->seg->table.mrs, x->rkey, x->rmt, x->length, rmt_access))
+    if (!sp_mr_allows(conn->peer->seg->table.mrs, xfer->rkey, xfer->rmt, xfer->length, rmt_access))
         return sp_conn_rmt_ep_is_open(conn) ? -EACCES : handle_closed_rmt_ep(conn);
     return 0;
 }
 
 /* Completes an executed operation: at once if no earlier one is outstanding, else in the queue,
- * where sp_op_queue_check_room() has reserved room. */
+ * which has room, as sp_op_queue_check_room() returned 0 before the operation was executed. */
 static inline int finish_op(struct sp_conn *conn, uint64_t cookie)
 {
-    if (__builtin_expect(!conn->stream || sp_stream_empty(conn), 1))
+    if (__builtin_expect(!conn->op_queue || !sp_op_queue_has_ops(conn), 1))
         return PROV_COMPLETE | PROV_SRC_FREE;
     sp_op_queue_push_complete(conn, cookie);
     return PROV_SRC_FREE;
 }
 
 /* Called before the data of a write with a notice are copied. 0: the notice can follow. */
-static inline int check_notice(struct sp_conn *conn, const struct prov_xfer *x)
+static inline int check_notice(struct sp_conn *conn, const struct prov_xfer *xfer)
 {
-    if (!(x->flags & PROV_NOTIFY))
+    if (!(xfer->flags & PROV_NOTIFY))
         return 0;
     if (!sp_conn_rmt_ep_is_open(conn))
         return handle_closed_rmt_ep(conn);
@@ -107,44 +113,46 @@ static inline int check_notice(struct sp_conn *conn, const struct prov_xfer *x)
                : sp_handle_full_ring(conn);
 }
 
-static int send_notice(struct sp_conn *conn, const struct prov_xfer *x)
+/* Sends the notice of a write whose data are written, and completes the write. */
+static int send_notice(struct sp_conn *conn, const struct prov_xfer *xfer)
 {
-    bool solicited = x->flags & PROV_SOLICITED;
+    bool solicited = xfer->flags & PROV_SOLICITED;
     uint64_t pos;
 
-    if (__builtin_expect(sp_ring_publish_notice(conn->ring, conn->peer->id_in_peer_rings, conn->rmt_conn_id,
-                                        x->imm, &pos),
+    if (__builtin_expect(sp_ring_publish_notice(conn->ring, conn->peer->id_in_peer_rings,
+                                                conn->rmt_conn_id, xfer->imm, &pos),
                          1)) {
         sp_send_doorbell_if_armed(conn, pos, solicited, sp_ring_load_armed(conn->ring));
-        return finish_op(conn, x->cookie);
+        return finish_op(conn, xfer->cookie);
     }
     struct sp_slot *slot = sp_ring_claim(conn->ring, conn->peer->id_in_peer_rings, &pos);
     if (__builtin_expect(!slot, 0)) { /* the ring filled up since the check; the data are written */
-        sp_op_queue_push_notice(conn, x);
+        sp_op_queue_push_notice(conn, xfer);
         return PROV_SRC_FREE;
     }
     slot->conn = conn->rmt_conn_id;
-    slot->imm = x->imm;
+    slot->imm = xfer->imm;
     slot->kind = SP_KIND_NOTICE;
     sp_publish_slot(conn, slot, pos, solicited);
-    return finish_op(conn, x->cookie);
+    return finish_op(conn, xfer->cookie);
 }
 
 /* Finds out whether EFAULT is due to local or remote memory: reading the source changes nothing. */
-static int classify_fault(struct sp_conn *conn, const struct prov_xfer *x, bool write)
+static int classify_fault(struct sp_conn *conn, const struct prov_xfer *xfer, bool write)
 {
-    bool ok = write ? prov_cma_readable(conn->ep->prov->self.pid, (uintptr_t)x->lcl, x->length) == 0
-                    : prov_cma_readable(conn->peer->pid, x->rmt, x->length) == 0;
+    bool ok =
+        write ? prov_cma_readable(conn->ep->prov->self.pid, (uintptr_t)xfer->lcl, xfer->length) == 0
+              : prov_cma_readable(conn->peer->pid, xfer->rmt, xfer->length) == 0;
 
     return ok == write ? -EFAULT : -EPERM;
 }
 
 /* Returns the error code for a failed copy. -EXDEV: use the rings. */
-static int copy_error_code(struct sp_conn *conn, const struct prov_xfer *x, bool write, int rc)
+static int copy_error_code(struct sp_conn *conn, const struct prov_xfer *xfer, bool write, int rc)
 {
     switch (rc) {
     case -EFAULT:
-        return classify_fault(conn, x, write);
+        return classify_fault(conn, xfer, write);
     case -ESRCH: /* the peer is dying, and its socket will hang up; or only its main thread has
                     ended */
         __atomic_store_n(&conn->peer->cma, 0, __ATOMIC_RELAXED);
@@ -159,12 +167,13 @@ static int copy_error_code(struct sp_conn *conn, const struct prov_xfer *x, bool
         return -EXDEV;
     default:
         ut_error(SP_LOG, "%s %u bytes at %#llx of process %ld: %s", write ? "writing" : "reading",
-                 x->length, (unsigned long long)x->rmt, (long)conn->peer->pid, strerror(-rc));
+                 xfer->length, (unsigned long long)xfer->rmt, (long)conn->peer->pid, strerror(-rc));
         return -EIO;
     }
 }
 
-static inline void copy_bytes(void *to, const void *from, size_t length)
+/* Copies so that the last bytes become visible last (common/copy_ordered.h). */
+static inline void copy_in_order(void *to, const void *from, size_t length)
 {
     if (__builtin_expect(prov_is_word(to, length), 1))
         prov_move_word(to, from);
@@ -172,108 +181,114 @@ static inline void copy_bytes(void *to, const void *from, size_t length)
         prov_copy_ordered(to, from, length);
 }
 
+/* True if cross-memory attach to the peer works. */
 static inline bool has_cma(const struct sp_conn *conn)
 {
     return __atomic_load_n(&conn->peer->cma, __ATOMIC_RELAXED);
 }
 
-static int copy_piece(struct sp_conn *conn, const struct prov_xfer *x, uint32_t done,
-                      const struct sp_piece *p, bool write)
+/* Copies the piece `done` bytes behind the beginning of the operation. Returns 0 or a negative
+ * errno of the copy. */
+static int copy_piece(struct sp_conn *conn, const struct prov_xfer *xfer, uint32_t done,
+                      const struct sp_piece *piece, bool write)
 {
-    uint8_t *lcl = (uint8_t *)x->lcl + done;
-    uint64_t rmt = x->rmt + done;
+    uint8_t *lcl = (uint8_t *)xfer->lcl + done;
+    uint64_t rmt = xfer->rmt + done;
 
-    if (p->at) {
-        if (p->size >= SP_MAP_BLOCK)
-            sp_map_prefault(conn, rmt, p->size);
-        copy_bytes(write ? p->at : lcl, write ? lcl : p->at, p->size);
+    if (piece->at) {
+        if (piece->size >= SP_MAP_BLOCK)
+            sp_map_prefault(conn, rmt, piece->size);
+        copy_in_order(write ? piece->at : lcl, write ? lcl : piece->at, piece->size);
         return 0;
     }
     if (!has_cma(conn))
         return -ESRCH; /* mapping failed */
-    return write ? prov_cma_write(conn->peer->pid, lcl, rmt, p->size, x->flags & PROV_NOTIFY)
-                 : prov_cma_read(conn->peer->pid, lcl, rmt, p->size,
-                                 x->flags & PROV_DELIVERY_COMPLETE);
+    return write ? prov_cma_write(conn->peer->pid, lcl, rmt, piece->size, xfer->flags & PROV_NOTIFY)
+                 : prov_cma_read(conn->peer->pid, lcl, rmt, piece->size,
+                                 xfer->flags & PROV_DELIVERY_COMPLETE);
 }
 
-/* Copies in the order of addresses: mapped memory directly, the rest by cross-memory attach. */
-static int copy_in_pieces(struct sp_conn *conn, const struct prov_xfer *x, bool write)
+/* Copies in the order of addresses: mapped memory directly, the rest by cross-memory attach.
+ * Returns 0 or copy_error_code(). */
+static int copy_in_pieces(struct sp_conn *conn, const struct prov_xfer *xfer, bool write)
 {
-    void *rmt = (void *)(uintptr_t)x->rmt;
+    void *rmt = (void *)(uintptr_t)xfer->rmt;
 
     if (conn->peer->is_self) {
-        copy_bytes(write ? rmt : x->lcl, write ? x->lcl : rmt, x->length);
+        copy_in_order(write ? rmt : xfer->lcl, write ? xfer->lcl : rmt, xfer->length);
         return 0;
     }
-    for (uint32_t done = 0; done < x->length;) {
-        struct sp_piece p = sp_map_piece(conn, x->rkey, x->rmt + done, x->length - done);
-        int rc = copy_piece(conn, x, done, &p, write);
+    for (uint32_t done = 0; done < xfer->length;) {
+        struct sp_piece piece =
+            sp_map_piece(conn, xfer->rkey, xfer->rmt + done, xfer->length - done);
+        int rc = copy_piece(conn, xfer, done, &piece, write);
         if (__builtin_expect(rc != 0, 0))
-            return copy_error_code(conn, x, write, rc);
-        done += (uint32_t)p.size;
+            return copy_error_code(conn, xfer, write, rc);
+        done += (uint32_t)piece.size;
     }
     return 0;
 }
 
 /* True if this process can execute the operation without the peer's CPU, and without overtaking
  * queued operations. */
-static bool can_execute_here(struct sp_conn *conn, const struct prov_xfer *x)
+static bool can_execute_here(struct sp_conn *conn, const struct prov_xfer *xfer)
 {
     if (has_cma(conn))
-        return !conn->stream || !sp_op_queue_waits_for_peer(conn);
-    return (!conn->stream || sp_stream_empty(conn)) &&
-           sp_map_covers(conn, x->rkey, x->rmt, x->length);
+        return !conn->op_queue || !sp_op_queue_waits_for_peer(conn);
+    return (!conn->op_queue || !sp_op_queue_has_ops(conn)) &&
+           sp_map_covers(conn, xfer->rkey, xfer->rmt, xfer->length);
 }
 
 /* True if the CPU of the target must store these bytes. A store of a CPU makes more bytes visible
  * at once than a copy by this machine's kernel (common/atomic_width.h). So a short write of whole
  * words of 8 bytes to memory that is not mapped goes through the ring, and the target's CPU stores
  * it. Accesses to missing memory are left to the kernel, which reports them. */
-static bool needs_target_cpu(struct sp_conn *conn, const struct prov_xfer *x)
+static bool needs_target_cpu(struct sp_conn *conn, const struct prov_xfer *xfer)
 {
     return prov_store_width() > prov_kernel_width() &&
-           prov_needs_atomic_pieces(x->rmt, x->length) && !conn->peer->is_self && has_cma(conn) &&
-           !sp_map_covers(conn, x->rkey, x->rmt, x->length) &&
-           sp_mr_small_writes_need_cpu(conn->peer->seg->table.mrs, x->rkey) &&
-           prov_cma_readable(conn->peer->pid, x->rmt, x->length) == 0;
+           prov_needs_atomic_pieces(xfer->rmt, xfer->length) && !conn->peer->is_self &&
+           has_cma(conn) && !sp_map_covers(conn, xfer->rkey, xfer->rmt, xfer->length) &&
+           sp_mr_small_writes_need_cpu(conn->peer->seg->table.mrs, xfer->rkey) &&
+           prov_cma_readable(conn->peer->pid, xfer->rmt, xfer->length) == 0;
 }
 
 /* Writes by mappings other than the last one, cross-memory attach, or the rings. */
-static __attribute__((noinline)) int write_slow(struct sp_conn *conn, const struct prov_xfer *x)
+static __attribute__((noinline)) int write_slow(struct sp_conn *conn, const struct prov_xfer *xfer)
 {
-    int rc = check_keys(conn, x, 0, PROV_ACCESS_WRITE);
+    int rc = check_keys(conn, xfer, 0, PROV_ACCESS_WRITE);
 
     if (rc != 0)
         return rc;
-    if (!can_execute_here(conn, x) || needs_target_cpu(conn, x))
-        return sp_op_queue_write(conn, x);
-    if (conn->stream != NULL && (rc = sp_op_queue_check_room(conn)) != 0)
+    if (!can_execute_here(conn, xfer) || needs_target_cpu(conn, xfer))
+        return sp_op_queue_write(conn, xfer);
+    if (conn->op_queue != NULL && (rc = sp_op_queue_check_room(conn)) != 0)
         return rc;
-    rc = check_notice(conn, x);
+    rc = check_notice(conn, xfer);
     if (rc != 0)
         return rc;
-    rc = copy_in_pieces(conn, x, true);
+    rc = copy_in_pieces(conn, xfer, true);
     if (rc != 0)
-        return rc == -EXDEV ? sp_op_queue_write(conn, x) : rc;
-    return x->flags & PROV_NOTIFY ? send_notice(conn, x) : finish_op(conn, x->cookie);
+        return rc == -EXDEV ? sp_op_queue_write(conn, xfer) : rc;
+    return xfer->flags & PROV_NOTIFY ? send_notice(conn, xfer) : finish_op(conn, xfer->cookie);
 }
 
-static __attribute__((noinline)) int read_slow(struct sp_conn *conn, const struct prov_xfer *x)
+static __attribute__((noinline)) int read_slow(struct sp_conn *conn, const struct prov_xfer *xfer)
 {
-    int rc = check_keys(conn, x, PROV_ACCESS_WRITE, PROV_ACCESS_READ);
+    int rc = check_keys(conn, xfer, PROV_ACCESS_WRITE, PROV_ACCESS_READ);
 
     if (rc != 0)
         return rc;
-    if (!can_execute_here(conn, x))
-        return sp_op_queue_read(conn, x);
-    if (conn->stream != NULL && (rc = sp_op_queue_check_room(conn)) != 0)
+    if (!can_execute_here(conn, xfer))
+        return sp_op_queue_read(conn, xfer);
+    if (conn->op_queue != NULL && (rc = sp_op_queue_check_room(conn)) != 0)
         return rc;
-    rc = copy_in_pieces(conn, x, false);
+    rc = copy_in_pieces(conn, xfer, false);
     if (rc != 0)
-        return rc == -EXDEV ? sp_op_queue_read(conn, x) : rc;
-    return finish_op(conn, x->cookie);
+        return rc == -EXDEV ? sp_op_queue_read(conn, xfer) : rc;
+    return finish_op(conn, xfer->cookie);
 }
 
+/* Prefaults mapped memory of the peer before a large copy. */
 static inline void prefault_window(struct sp_conn *conn, uint64_t rmt, uint32_t length)
 {
     if (length >= SP_MAP_BLOCK)
@@ -281,40 +296,40 @@ static inline void prefault_window(struct sp_conn *conn, uint64_t rmt, uint32_t 
 }
 
 /* Fast path: memory in the connection's mapping. */
-int sp_write(struct prov_conn *base, const struct prov_xfer *x)
+int sp_write(struct prov_conn *base, const struct prov_xfer *xfer)
 {
     struct sp_conn *conn = sp_conn_of(base);
     int rc = check_conn(conn);
 
     if (__builtin_expect(rc != 0, 0))
         return rc;
-    uint8_t *to = prov_mapped_at(&conn->mapping, x->rkey, x->rmt, x->length);
+    uint8_t *to = prov_mapped_at(&conn->mapping, xfer->rkey, xfer->rmt, xfer->length);
     if (__builtin_expect(!to, 0))
-        return write_slow(conn, x);
-    if (__builtin_expect(!has_local_access(conn, x, 0), 0))
+        return write_slow(conn, xfer);
+    if (__builtin_expect(!has_local_access(conn, xfer, 0), 0))
         return -EPERM;
-    rc = check_notice(conn, x);
+    rc = check_notice(conn, xfer);
     if (__builtin_expect(rc != 0, 0))
         return rc;
-    prefault_window(conn, x->rmt, x->length);
-    copy_bytes(to, x->lcl, x->length);
-    return x->flags & PROV_NOTIFY ? send_notice(conn, x) : PROV_COMPLETE | PROV_SRC_FREE;
+    prefault_window(conn, xfer->rmt, xfer->length);
+    copy_in_order(to, xfer->lcl, xfer->length);
+    return xfer->flags & PROV_NOTIFY ? send_notice(conn, xfer) : PROV_COMPLETE | PROV_SRC_FREE;
 }
 
-int sp_read(struct prov_conn *base, const struct prov_xfer *x)
+int sp_read(struct prov_conn *base, const struct prov_xfer *xfer)
 {
     struct sp_conn *conn = sp_conn_of(base);
     int rc = check_conn(conn);
 
     if (__builtin_expect(rc != 0, 0))
         return rc;
-    const uint8_t *from = prov_mapped_at(&conn->mapping, x->rkey, x->rmt, x->length);
+    const uint8_t *from = prov_mapped_at(&conn->mapping, xfer->rkey, xfer->rmt, xfer->length);
     if (__builtin_expect(!from, 0))
-        return read_slow(conn, x);
-    if (__builtin_expect(!has_local_access(conn, x, PROV_ACCESS_WRITE), 0))
+        return read_slow(conn, xfer);
+    if (__builtin_expect(!has_local_access(conn, xfer, PROV_ACCESS_WRITE), 0))
         return -EPERM;
-    prefault_window(conn, x->rmt, x->length);
-    copy_bytes(x->lcl, from, x->length);
+    prefault_window(conn, xfer->rmt, xfer->length);
+    copy_in_order(xfer->lcl, from, xfer->length);
     return PROV_COMPLETE | PROV_SRC_FREE;
 }
 
@@ -332,7 +347,7 @@ int sp_send(struct prov_conn *base, const void *data, size_t size, unsigned int 
 
     if (__builtin_expect(rc != 0, 0))
         return rc;
-    if (__builtin_expect(conn->stream != NULL, 0)) {
+    if (__builtin_expect(conn->op_queue != NULL, 0)) {
         if ((flags & PROV_FENCE) && sp_op_queue_has_reads(conn))
             return -EAGAIN;
         if ((rc = sp_op_queue_check_room(conn)) != 0)
@@ -369,7 +384,7 @@ void *sp_direct(struct prov_conn *base, uint64_t rmt, uint32_t length, uint32_t 
     struct sp_conn *conn = sp_conn_of(base);
     const unsigned int all = PROV_ACCESS_READ | PROV_ACCESS_WRITE;
 
-    if (check_conn(conn) != 0 || (conn->stream && !sp_stream_empty(conn)))
+    if (check_conn(conn) != 0 || (conn->op_queue && sp_op_queue_has_ops(conn)))
         return NULL;
     void *at = prov_mapped_at(&conn->mapping, rkey, rmt, length);
     if (__builtin_expect(at != NULL, 1))
@@ -378,6 +393,6 @@ void *sp_direct(struct prov_conn *base, uint64_t rmt, uint32_t length, uint32_t 
         return NULL;
     if (conn->peer->is_self)
         return (void *)(uintptr_t)rmt;
-    struct sp_piece p = sp_map_piece(conn, rkey, rmt, length);
-    return p.size == length ? p.at : NULL;
+    struct sp_piece piece = sp_map_piece(conn, rkey, rmt, length);
+    return piece.size == length ? piece.at : NULL;
 }

@@ -132,7 +132,7 @@ static void make_likely(struct sp_dgram *d, int mine)
     d->probe = PROBE;
     d->producer_id &= SP_PRODUCER_ID_MAX;
     d->seg_fd = d->seg_fd & 1 ? segment : d->seg_fd & 2 ? junk : mine;
-    d->remap_fd = d->remap_fd & 1 ? -1 : d->remap_fd & 2 ? junk : ours->remap.x.fd;
+    d->remap_fd = d->remap_fd & 1 ? -1 : d->remap_fd & 2 ? junk : ours->remap.exchange.fd;
 }
 
 static void send_dgram(int fd, const void *bytes, size_t size, unsigned int num_fds)

@@ -57,7 +57,7 @@ static void connect_to_itself(utofu_vcq_hdl_t hdl, utofu_vcq_id_t id, utofu_stad
 /* Existing names, keys and addresses, so that the fuzzer passes the checks. */
 static void make_likely(const struct sp_ep *ep, struct sp_slot *slot)
 {
-    const struct sp_conn *conn = ep->max_conns ? ep->conns[slot->conn % ep->max_conns] : NULL;
+    const struct sp_conn *conn = ep->conns_size ? ep->conns[slot->conn % ep->conns_size] : NULL;
     struct ut_hello hello;
 
     switch (slot->kind) {
@@ -92,7 +92,8 @@ static void put_slot(struct sp_ep *ep, struct fuzz_input *in, uint8_t how)
     memmove(&content.conn, &content, sizeof(content) - sizeof(content.state));
     if (how & LIKELY)
         make_likely(ep, &content);
-    if (how & NOTICE && sp_ring_publish_notice(ep->ring, producer_id, content.conn, content.imm, &pos))
+    if (how & NOTICE &&
+        sp_ring_publish_notice(ep->ring, producer_id, content.conn, content.imm, &pos))
         return;
     struct sp_slot *slot = sp_ring_claim(ep->ring, producer_id, &pos);
     if (!slot)

@@ -15,8 +15,8 @@
 #include "ep.h"
 #include "ring.h"
 #include "sock.h"
-#include "state.h"
-#include "stream.h"
+#include "wake.h"
+#include "op_queue.h"
 #include "types.h"
 #include "xfer.h"
 
@@ -163,7 +163,7 @@ static void make_endpoint(uint64_t head)
     *entry = (struct sp_dir_entry){.id = 1, .state = 1};
     prov.seg = segment;
     prov.eps[0] = &ep;
-    prov.num_eps = 1;
+    prov.eps_high_water = 1;
     prov.epoll_fd = prov.kick_fd = prov.timer_fd = 3;
     prov.config.wake = wake_owner;
     LIST_INIT(&prov.peers);
@@ -178,8 +178,8 @@ static void make_endpoint(uint64_t head)
     ep.conns = receiving_table;
     static struct sp_conn *active[2];
     ep.active = active;
-    ep.max_conns = 2;
-    ep.max_active = ep.num_live = 2;
+    ep.conns_size = 2;
+    ep.active_size = ep.num_live = 2;
     for (uint32_t i = 0; i < 2; i++) {
         peers[i] = (struct sp_peer){.prov = &prov,
                                     .is_self = true,

@@ -44,7 +44,7 @@ PIECES = {
             "consume_slots", "poll_slow", "sp_ep_poll", "has_work", "sp_ep_arm", "check_peers",
         },
         "provider/shm/sock.c": {"sp_send_doorbell"},
-        "provider/shm/state.c": {"sp_request_peer_checks"},
+        "provider/shm/wake.c": {"sp_request_peer_checks"},
         "provider/shm/prov.c": {"collect_rung_owners"},
     },
     "wait": {

@@ -137,7 +137,8 @@ static void laps_wrap(void)
         }
         CHECK(!sp_ring_has_room(ring, &free_until) && !sp_ring_claim(ring, 7, &pos));
         CHECK(!sp_ring_is_damaged(ring) && ring->tail == first + SP_SLOTS);
-        sp_ring_slot(ring, first)->state = sp_slot_make_state(first + 100 * SP_SLOTS, 0, SP_PHASE_FREE);
+        sp_ring_slot(ring, first)->state =
+            sp_slot_make_state(first + 100 * SP_SLOTS, 0, SP_PHASE_FREE);
         CHECK(sp_ring_is_damaged(ring));
         sp_ring_slot(ring, first)->state = sp_slot_make_state(first, 7, SP_PHASE_READY);
         for (uint64_t i = 0; i < SP_SLOTS; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every course of a first contact between two processes over the shm provider: sock.c, peer.c,
- * conn.c, ep.c and state.c themselves, with their sockets and rings. Both providers are in this
+ * conn.c, ep.c and wake.c themselves, with their sockets and rings. Both providers are in this
  * process, and the walk chooses which of them takes the next step: a request of its owner, a run
  * of its background thread, a poll, a close, its death. Between its steps a process may be stopped
  * for any time; so each datagram may be delayed, but none is lost, as the kernel loses none.
@@ -446,8 +446,8 @@ static void put_ep(struct bytes *bytes, const struct sp_ep *ep)
     put_byte(bytes, ep->must_check_peers);
     put_byte(bytes, ep->ring->armed);
     put_byte(bytes, ep->ring->rung);
-    put_byte(bytes, ep->blocked);
-    for (uint32_t i = 0; i < ep->max_conns; i++)
+    put_byte(bytes, ep->wake_by_timer);
+    for (uint32_t i = 0; i < ep->conns_size; i++)
         if (ep->conns[i])
             put_conn(bytes, ep->conns[i]);
     put_byte(bytes, ep->num_live);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connections of the shm provider: provider/shm/conn.c itself. The origin counts in 32 bits, the
- * target in 64, of which the word that both share has 48: see shm_stream.c. */
+ * target in 64, of which the word that both share has 48: see shm_op_queue.c. */
 #include <stdlib.h>
 
 #include "shm/conn.h"
@@ -12,7 +12,7 @@ static void *begin_conn(size_t num, size_t size)
     struct sp_conn *conn = calloc(num, size);
 
     if (conn)
-        conn->executed = (UINT64_C(1) << 48) - 1 - WRAPS_BELOW;
+        conn->executed_here = (UINT64_C(1) << 48) - 1 - WRAPS_BELOW;
     return conn;
 }
 

@@ -145,7 +145,7 @@ static void names_of_processes(void)
     struct sp_peer *last = sp_peer_new(prov);
     CHECK(last && last->id_in_own_rings == SP_PRODUCER_ID_MAX);
     CHECK(sp_slot_state_producer_id(sp_slot_make_state(UINT64_MAX, last->id_in_own_rings,
-                                             SP_PHASE_CLAIMED)) == SP_PRODUCER_ID_MAX);
+                                                       SP_PHASE_CLAIMED)) == SP_PRODUCER_ID_MAX);
     CHECK(!sp_peer_new(prov) && !sp_peer_new(prov));
     CHECK(sp_peer_by_producer_id(prov, SP_PRODUCER_ID_MAX) == last);
     pthread_mutex_unlock(&prov->lock);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Segments: a sealed memfd, freed with the last process that has it open. */
-#include "layout.h"
+#include "segment.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,13 +17,14 @@
 
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
 
-/* A segment begins with its rings in descending order, so a file with fewer rings is mapped further
- * behind. The addresses of the missing rings are reserved and inaccessible. */
+/* Returns the size of a segment with this number of rings. */
 static uint64_t bytes_of(uint32_t num_rings)
 {
     return sizeof(struct sp_seg_table) + num_rings * sizeof(struct sp_ring);
 }
 
+/* A segment begins with its rings in descending order, so a file with fewer rings is mapped at a
+ * higher address. The addresses of the missing rings are reserved and inaccessible. NULL: errno. */
 static struct sp_segment *map_segment(int fd, uint32_t num_rings)
 {
     const size_t skip = (SP_MAX_EPS - num_rings) * sizeof(struct sp_ring);
@@ -41,8 +42,8 @@ static struct sp_segment *map_segment(int fd, uint32_t num_rings)
     return (struct sp_segment *)p;
 }
 
-/* The number of rings that the limit of the size of files (ulimit -f) allows: a larger file would
- * raise SIGXFSZ. 0: not even one. */
+/* Returns the number of rings that the limit of the size of files (ulimit -f) allows: a larger file
+ * would raise SIGXFSZ. 0: not even one. */
 static uint32_t rings_within_limit(void)
 {
     struct rlimit limit;
@@ -55,6 +56,7 @@ static uint32_t rings_within_limit(void)
     return (uint32_t)((limit.rlim_cur - sizeof(struct sp_seg_table)) / sizeof(struct sp_ring));
 }
 
+/* Creates, seals and maps the memfd. Returns its descriptor or -errno. */
 static int make_file(struct sp_prov *prov)
 {
     int fd = ut_fd_open_ours(memfd_create("utofu-shm", MFD_CLOEXEC | MFD_ALLOW_SEALING));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The queue of operations that cannot be executed at once: see stream.c. */
+/* The slow path of a connection: the queue of operations that cannot be executed at once, and the
+ * responses to the peer's reads. See op_queue.c. */
 #ifndef SP_OP_QUEUE_H
 #define SP_OP_QUEUE_H
 
@@ -12,29 +13,54 @@
 #include "sock.h"
 #include "types.h"
 
-/* conn->stream must exist for these functions. */
-bool sp_stream_empty(const struct sp_conn *conn);
+/*
+ * Functions for an existing queue (conn->op_queue is not NULL)
+ */
+
+/* True if an operation is queued whose completion was not reported yet. */
+bool sp_op_queue_has_ops(const struct sp_conn *conn);
+/* True if a sent read waits for its data. */
 bool sp_op_queue_has_reads(const struct sp_conn *conn);
 /* True if a write or read is outstanding that the peer's CPU executes. */
 bool sp_op_queue_waits_for_peer(const struct sp_conn *conn);
 /* Returns 0 if an operation may be posted; -EAGAIN: earlier ones wait, or the queue is full. */
 int sp_op_queue_check_room(struct sp_conn *conn);
-/* Queues an executed operation, which is reported after earlier ones. */
+/* Queues an executed operation, whose completion is reported after those of earlier ones. Call only
+ * if sp_op_queue_check_room() returns 0. */
 void sp_op_queue_push_complete(struct sp_conn *conn, uint64_t cookie);
-/* Queues the notice of a write, after the data are written and the ring was full. */
-void sp_op_queue_push_notice(struct sp_conn *conn, const struct prov_xfer *xfer);
-int sp_op_queue_write(struct sp_conn *conn, const struct prov_xfer *xfer);
-int sp_op_queue_read(struct sp_conn *conn, const struct prov_xfer *xfer);
 /* Sends operations and read data, and reports executed operations, as far as possible. Returns the
  * number of callbacks. */
 int sp_op_queue_progress(struct sp_conn *conn);
+
+/*
+ * Functions that create the queue if necessary
+ */
+
+/* Queues the notice of a write, after the data are written and the ring was full. */
+void sp_op_queue_push_notice(struct sp_conn *conn, const struct prov_xfer *xfer);
+/* Post a write or a read through the rings. 0: done() follows; PROV_SRC_FREE: the same, and the
+ * source of the write may be overwritten; -EAGAIN: nothing was done, as the ring or the queue is
+ * full or earlier operations wait; -EIO: no memory for the queue. */
+int sp_op_queue_write(struct sp_conn *conn, const struct prov_xfer *xfer);
+int sp_op_queue_read(struct sp_conn *conn, const struct prov_xfer *xfer);
+
+/*
+ * Functions for any connection
+ */
+
+/* True if there is nothing to progress: no queue, or one without operations and responses. */
 bool sp_op_queue_is_idle(const struct sp_conn *conn);
-/* Reports all outstanding operations of a connection that is down. */
+/* Reports all outstanding operations of a connection that is down. Returns the number of
+ * callbacks. */
 int sp_op_queue_flush(struct sp_conn *conn);
 /* Handles a slot with a chunk of an operation. The connection is up; if it is down afterwards, the
  * caller must call sp_conn_report_failure(). The same holds for sp_op_queue_progress(). */
-int sp_op_queue_handle_slot(struct sp_conn *conn, const struct sp_slot *slot, const uint8_t *payload);
+int sp_op_queue_handle_slot(struct sp_conn *conn, const struct sp_slot *slot,
+                            const uint8_t *payload);
+/* Records the status of the operation that an ERROR of the peer names; sp_op_queue_flush() reports
+ * it. */
 void sp_op_queue_handle_error(struct sp_conn *conn, const struct sp_slot *slot);
+/* Frees the queue, if any, with its operations: none of them is reported. */
 void sp_op_queue_free(struct sp_conn *conn);
 
 /* No slot could be claimed: rings the doorbell, as the consumer may be blocked although the ring is

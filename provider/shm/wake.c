@@ -3,7 +3,7 @@
  * Wakes the background thread and the owners of endpoints; keeps the list of active connections;
  * takes connections down.
  */
-#include "state.h"
+#include "wake.h"
 
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@ enum { TICK_NS = 1000000 };
 void sp_request_peer_checks(struct sp_prov *prov)
 {
     UT_ASSERT_LOCKED(&prov->lock);
-    for (uint32_t i = 0; i < prov->num_eps; i++) {
+    for (uint32_t i = 0; i < prov->eps_high_water; i++) {
         struct sp_ep *ep = prov->eps[i];
         if (!ep)
             continue;
@@ -47,7 +47,7 @@ void sp_start_timer(struct sp_prov *prov)
 
 void sp_ep_wake_soon(struct sp_ep *ep)
 {
-    __atomic_store_n(&ep->blocked, 1, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&ep->wake_by_timer, 1, __ATOMIC_SEQ_CST);
     sp_start_timer(ep->prov);
 }
 
@@ -57,7 +57,7 @@ void sp_conn_activate(struct sp_conn *conn)
 
     if (conn->active_index != 0)
         return;
-    UT_ASSERT(ep->num_active < ep->num_live && ep->num_live <= ep->max_active);
+    UT_ASSERT(ep->num_active < ep->num_live && ep->num_live <= ep->active_size);
     ep->active[ep->num_active++] = conn;
     conn->active_index = ep->num_active;
     /* the owner is blocked and may not poll soon */
