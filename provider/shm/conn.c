@@ -14,14 +14,14 @@
 #include <string.h>
 
 #include "map.h"
+#include "op_queue.h"
 #include "peer.h"
 #include "ring.h"
 #include "sock.h"
-#include "wake.h"
-#include "op_queue.h"
 #include "types.h"
 #include "util/assert.h"
 #include "util/log.h"
+#include "wake.h"
 
 /*
  * Connection ids

@@ -7,14 +7,14 @@
 #include <string.h>
 
 #include "conn.h"
+#include "op_queue.h"
 #include "peer.h"
 #include "ring.h"
 #include "sock.h"
-#include "wake.h"
-#include "op_queue.h"
 #include "types.h"
 #include "util/assert.h"
 #include "util/log.h"
+#include "wake.h"
 
 enum {
     POLL_BUDGET = 64,       /* maximum number of slots that a poll consumes */

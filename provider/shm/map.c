@@ -9,8 +9,8 @@
 #include <sys/mman.h>
 #include <sys/queue.h>
 
-#include "pages.h"
 #include "op_queue.h"
+#include "pages.h"
 #include "util/fd_check.h"
 #include "util/hash_table.h"
 #include "util/log.h"

@@ -25,10 +25,10 @@
 #include "mr.h"
 #include "ring.h"
 #include "sock.h"
-#include "wake.h"
 #include "types.h"
 #include "util/assert.h"
 #include "util/log.h"
+#include "wake.h"
 
 enum { MAX_OPS = 256, MAX_READS = 16 }; /* powers of two */
 
@@ -39,6 +39,7 @@ enum op_kind {
     OP_READ,
 };
 
+/* A queued operation: what it needs of its struct prov_xfer, and its progress. */
 struct op {
     uint64_t cookie, rmt;
     uint8_t *lcl;
@@ -71,8 +72,8 @@ static struct op *op_at(struct sp_op_queue *queue, uint32_t n)
     return &queue->ops[n & (MAX_OPS - 1)];
 }
 
-/* Returns the connection's queue, which is created if there is none. NULL, after an error line: no
- * memory. */
+/* Returns the connection's queue, which is created if there is none, and ends direct stores to
+ * mapped memory of the peer. NULL, after an error line: no memory. */
 static struct sp_op_queue *get_op_queue(struct sp_conn *conn)
 {
     if (!conn->op_queue)

@@ -12,10 +12,10 @@
 
 #include "ring.h"
 #include "segment.h"
-#include "wake.h"
 #include "types.h"
 #include "util/assert.h"
 #include "util/fd.h"
+#include "wake.h"
 
 static void add_to_table(struct sp_prov *prov, struct sp_peer *peer)
 {

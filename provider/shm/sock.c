@@ -40,14 +40,14 @@
 #include "remap.h"
 #include "ring.h"
 #include "segment.h"
-#include "wake.h"
 #include "types.h"
 #include "util/assert.h"
+#include "util/back_off.h"
 #include "util/clock.h"
 #include "util/fd.h"
 #include "util/fd_check.h"
 #include "util/log.h"
-#include "util/back_off.h"
+#include "wake.h"
 
 enum {
     BACKLOG = 4096,

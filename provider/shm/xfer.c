@@ -14,10 +14,9 @@
 #include "common/copy_ordered.h"
 #include "map.h"
 #include "mr.h"
+#include "op_queue.h"
 #include "ring.h"
 #include "sock.h"
-#include "wake.h"
-#include "op_queue.h"
 #include "types.h"
 #include "util/log.h"
 
