@@ -55,11 +55,12 @@ enum {
 };
 
 /*
- * Uses mmap() and mremap() of the C library, so that registration caches of MPI libraries, which
- * intercept them, notice the exchange. Not under ThreadSanitizer, which would report a race with
- * writes of other threads.
+ * map_at() and move_to() use mmap() and mremap() of the C library, so that registration caches of
+ * MPI libraries, which intercept them, notice the exchange. Not under ThreadSanitizer, which would
+ * report a race with writes of other threads.
  */
-/* At any address if `at` is 0 and MAP_FIXED not set. Returns MAP_FAILED on failure. */
+
+/* Maps at any address if `at` is 0 and MAP_FIXED not set. Returns MAP_FAILED on failure. */
 static void *map_at(uint64_t at, uint64_t size, int prot, int flags, int fd, uint64_t offset)
 {
 #ifdef __SANITIZE_THREAD__
