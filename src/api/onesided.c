@@ -123,7 +123,7 @@ ALWAYS_INLINE bool start_direct(utofu_vcq_hdl_t vcq_hdl, const struct ut_request
     struct ut_slot *slot = ut_engine_slot(vcq, 0);
     r.flags = plain_flags(&r);
     slot->cbdata = cbdata;
-    if (likely(ut_submit_direct(vcq, slot, ut_link_if_any(vcq, r.rmt_vcq_id), &r, false))) {
+    if (likely(ut_submit_direct(vcq, slot, ut_link_or_none(vcq, r.rmt_vcq_id), &r, false))) {
         ut_vcq_leave(vcq);
         *rc = UTOFU_SUCCESS;
     } else {
@@ -150,7 +150,7 @@ start_recorded(utofu_vcq_hdl_t vcq_hdl, const struct ut_request *request, void *
         r.flags = plain_flags(&r);
         ut_request_encode(&slot->desc, &r, 0);
         slot->cbdata = cbdata;
-        done = ut_submit_direct(vcq, slot, ut_link_if_any(vcq, r.rmt_vcq_id), &r, true);
+        done = ut_submit_direct(vcq, slot, ut_link_or_none(vcq, r.rmt_vcq_id), &r, true);
         ut_record_close_direct(vcq);
         if (done)
             ut_record_direct(vcq, &slot->desc, begin);

@@ -20,7 +20,7 @@ static inline int write_inline(struct ut_vcq *vcq, struct ut_link *link, struct 
     ut_slot_set_posted(slot, true, true);
     ut_link_append(link, slot, number, false);
     vcq->toq_exec = ++vcq->toq_tail;
-    return link->write_inline(link->conn, d->data, remote, link->hot_rkey, ut_desc_length(d),
+    return link->write_inline(link->conn, d->data, remote, link->last_stag_rkey, ut_desc_length(d),
                               ut_cookie(UT_COOKIE_SLOT, number));
 }
 
@@ -125,7 +125,7 @@ __attribute__((hot)) bool ut_post_get_direct(struct ut_vcq *vcq, struct ut_slot 
                           .rmt = addrs.remote,
                           .length = ut_desc_length(d),
                           .lkey = vcq->stags->hot_local->lkey[link->provider],
-                          .rkey = link->hot_rkey,
+                          .rkey = link->last_stag_rkey,
                           .cookie = ut_cookie(UT_COOKIE_SLOT, number)};
 
     /* a message has to follow */
@@ -162,7 +162,7 @@ bool ut_engine_submit_direct(struct ut_vcq *vcq)
     case UT_DESC_PUT:
     case UT_DESC_PIGGYBACK:
     case UT_DESC_GET:
-        return ut_submit_direct(vcq, slot, ut_link_if_any(vcq, r.rmt_vcq_id), &r, true);
+        return ut_submit_direct(vcq, slot, ut_link_or_none(vcq, r.rmt_vcq_id), &r, true);
     default:
         return false;
     }

@@ -27,7 +27,7 @@ UT_INLINE bool ut_find_word(const struct ut_link *link, const struct ut_request 
 
     if (r->length != UT_WORD || !mapping || link->first != UT_NO_SLOT || ut_flags_sps(r->flags) ||
         (r->flags & UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE) ||
-        !prov_is_mapped(mapping, link->hot_rkey, addrs->remote, UT_WORD))
+        !prov_is_mapped(mapping, link->last_stag_rkey, addrs->remote, UT_WORD))
         return false;
     *word = (void *)(uintptr_t)(addrs->remote + mapping->delta);
     return prov_is_word(r->kind == UT_DESC_GET ? addrs->local : *word, UT_WORD);

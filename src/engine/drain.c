@@ -14,7 +14,7 @@ enum { EMPTY_WRITES_MS = 10, TEXT_SIZE = 384 };
 static bool is_idle(const struct ut_vcq *vcq)
 {
     for (struct ut_link *link = vcq->all_links; link; link = link->all_next) {
-        if (link->first != UT_NO_SLOT || link->msg_first)
+        if (link->first != UT_NO_SLOT || link->unacked_first)
             return false;
     }
     return true;

@@ -67,7 +67,7 @@ static bool start_direct(struct ut_vcq *vcq, struct ut_slot *slot)
 
     if ((d->kind != UT_DESC_PUT && d->kind != UT_DESC_PIGGYBACK) || vcq->shuffled || vcq->waits)
         return false;
-    struct ut_link *link = ut_link_if_any(vcq, d->rmt_vcq_id);
+    struct ut_link *link = ut_link_or_none(vcq, d->rmt_vcq_id);
     if (!ut_link_is_ready(link) || !ut_find_addrs(vcq->stags, link, slot, &r, &addrs))
         return false;
     int rc = ut_post_put_unqueued(vcq, slot, link, addrs, number, vcq->unflushed ? PROV_MORE : 0u);
@@ -89,7 +89,7 @@ static void start_slot(struct ut_vcq *vcq, struct ut_slot *slot)
         slot->state = UT_SLOT_RETIRED;
         return;
     }
-    struct ut_link *link = ut_link_to(vcq, slot->desc.rmt_vcq_id);
+    struct ut_link *link = ut_link_get_fast(vcq, slot->desc.rmt_vcq_id);
     if (__builtin_expect(!link, 0)) {
         ut_slot_set_failed(NULL, slot, UTOFU_ERR_TCQ_OTHER);
         slot->tcq_ready = true;
@@ -293,7 +293,7 @@ static void post_empty_write(struct ut_link *link)
 {
     struct prov_xfer x = {.flags = PROV_SIGNAL, .cookie = ut_cookie(UT_COOKIE_NONE, 0)};
 
-    if (link->state != UT_LINK_UP || (link->first == UT_NO_SLOT && !link->msg_first) ||
+    if (link->state != UT_LINK_UP || (link->first == UT_NO_SLOT && !link->unacked_first) ||
         link->to_post != UT_NO_SLOT || link->empty_write_posted)
         return;
     int rc = link->ops->write(link->conn, &x);

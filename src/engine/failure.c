@@ -424,7 +424,7 @@ static void add_other_cause(struct text *t, const struct ut_failure *why, utofu_
                  "was complete: does this process still have the memory of that communication?",
                  s);
         break;
-    case UT_CAUSE_FATE:
+    case UT_CAUSE_OUTCOME_UNKNOWN:
         add_text(t,
                  "its connection broke before the peer's adapter had acknowledged it: it may have "
                  "been executed, and UTOFU_AFTER_BREAK=report does not repeat it");

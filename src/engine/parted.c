@@ -14,7 +14,7 @@ bool ut_parted_is_before(const struct ut_link *link, const struct ut_slot *slot)
 {
     for (const struct ut_slot *s = &link->vcq->toq[link->first]; s != slot;
          s = &link->vcq->toq[s->next])
-        if ((s->parted & UT_PARTED_OUT) && s->stage != UT_STAGE_NOTICE)
+        if ((s->parted & UT_SPLIT_OUTSTANDING) && s->stage != UT_STAGE_NOTICE)
             return true;
     return false;
 }
@@ -24,12 +24,12 @@ bool ut_parted_is_allowed(const struct ut_link *link, const struct ut_slot *slot
     return slot->desc.kind == UT_DESC_PUT && !slot->parted &&
            !(slot->desc.flags & UTOFU_ONESIDED_FLAG_STRONG_ORDER) &&
            ut_desc_length(&slot->desc) >= link->rails->split_threshold &&
-           link->unordered_out == link->rails->puts_out;
+           link->unordered_out == link->rails->split_puts_out;
 }
 
 bool ut_parted_must_wait(const struct ut_link *link, const struct ut_slot *slot)
 {
-    if (link->rails->puts_out == 0 || !ut_slot_notifies_peer(slot))
+    if (link->rails->split_puts_out == 0 || !ut_slot_notifies_peer(slot))
         return false;
     return ut_parted_is_before(link, slot) &&
            !(ut_parted_is_allowed(link, slot) && link->rails->num_up > 0);
@@ -37,18 +37,18 @@ bool ut_parted_must_wait(const struct ut_link *link, const struct ut_slot *slot)
 
 void ut_parted_begin(struct ut_link *link, struct ut_slot *slot)
 {
-    slot->parted = UT_PARTED | UT_PARTED_OUT;
+    slot->parted = UT_SPLIT_POSTED | UT_SPLIT_OUTSTANDING;
     slot->stage = UT_STAGE_DATA;
     slot->state = UT_SLOT_POSTED;
     link->unordered_out++;
-    link->rails->puts_out++;
+    link->rails->split_puts_out++;
 }
 
 void ut_parted_end(struct ut_link *link, struct ut_slot *slot)
 {
-    UT_ASSERT(link->rails->puts_out > 0 && link->unordered_out > 0 && slot->by_rail == 0);
-    slot->parted = UT_PARTED;
-    link->rails->puts_out--;
+    UT_ASSERT(link->rails->split_puts_out > 0 && link->unordered_out > 0 && slot->by_rail == 0);
+    slot->parted = UT_SPLIT_POSTED;
+    link->rails->split_puts_out--;
     link->unordered_out--;
 }
 
@@ -56,11 +56,11 @@ bool ut_parted_rewind(struct ut_link *link, struct ut_slot *slot)
 {
     if (slot->by_rail > 0) { /* ut_parts_end() decides on the put */
         if (slot->pending > slot->by_rail)
-            slot->parted |= UT_PARTED_UNKNOWN;
+            slot->parted |= UT_SPLIT_PART_UNKNOWN;
         slot->pending = slot->by_rail;
         return true;
     }
-    if (slot->parted & UT_PARTED_OUT)
+    if (slot->parted & UT_SPLIT_OUTSTANDING)
         ut_parted_end(link, slot);
     return false;
 }
@@ -72,6 +72,6 @@ void ut_parted_reset(struct ut_link *link)
     if (ut_rails_outstanding(link) == 0)
         return;
     for (uint32_t n = link->first; n != UT_NO_SLOT; n = toq[n].next)
-        if (toq[n].parted & UT_PARTED_OUT)
-            toq[n].parted |= UT_PARTED_MISSING;
+        if (toq[n].parted & UT_SPLIT_OUTSTANDING)
+            toq[n].parted |= UT_SPLIT_PART_NOT_EXECUTED;
 }

@@ -30,7 +30,7 @@ void ut_parts_finish(struct ut_link *link, struct ut_slot *slot)
  * new connection the stage of the slot decides whether the put may be repeated. */
 static void post_whole_again(struct ut_link *link, struct ut_slot *slot)
 {
-    bool unsure = slot->parted & UT_PARTED_UNKNOWN, up = link->state == UT_LINK_UP;
+    bool unsure = slot->parted & UT_SPLIT_PART_UNKNOWN, up = link->state == UT_LINK_UP;
 
     ut_parted_end(link, slot);
     if (up && unsure && ut_engine_must_not_repeat_put(slot)) {
@@ -54,7 +54,7 @@ void ut_parts_end(struct ut_link *link, struct ut_slot *slot)
 {
     if (slot->tcq_rc || slot->mrq_rc) {
         ut_parts_finish(link, slot);
-    } else if (slot->parted & (UT_PARTED_MISSING | UT_PARTED_UNKNOWN)) {
+    } else if (slot->parted & (UT_SPLIT_PART_NOT_EXECUTED | UT_SPLIT_PART_UNKNOWN)) {
         post_whole_again(link, slot);
     } else {
         slot->stage = UT_STAGE_EXECUTED;
@@ -158,7 +158,7 @@ static enum ut_outcome split_and_post(struct ut_link *link, struct ut_slot *slot
         return ut_post_handle_refusal(link, slot, rc);
     ut_parted_begin(link, slot);
     if (rc < 0)
-        slot->parted |= UT_PARTED_MISSING;
+        slot->parted |= UT_SPLIT_PART_NOT_EXECUTED;
     if (link->vcq->stats)
         ut_stats_parted(link);
     if (slot->pending == 0)

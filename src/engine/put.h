@@ -63,7 +63,7 @@ UT_INLINE void ut_finish_post(struct ut_link *link, struct ut_slot *slot, uint32
 /* True if reads are in flight, or puts whose order the device does not keep. */
 static inline bool ut_put_must_wait(const struct ut_link *link, const struct ut_desc *d)
 {
-    return __builtin_expect(link->strong_waits != 0, 0) &&
+    return __builtin_expect(link->strong_order_may_wait != 0, 0) &&
            (d->flags & UTOFU_ONESIDED_FLAG_STRONG_ORDER);
 }
 
@@ -114,7 +114,7 @@ UT_INLINE int ut_post_put_unqueued(struct ut_vcq *vcq, struct ut_slot *slot, str
     struct prov_xfer x = {.lcl = addrs.local,
                           .rmt = addrs.remote,
                           .length = ut_desc_length(d),
-                          .rkey = link->hot_rkey,
+                          .rkey = link->last_stag_rkey,
                           .flags = flags,
                           .cookie = ut_cookie(UT_COOKIE_SLOT, number)};
 

@@ -43,7 +43,7 @@ static bool post_notices(struct ut_link *link)
         next = slot->next; /* ut_parts_finish() may end the slot */
         if (slot->state == UT_SLOT_WAITING)
             break; /* posted by ut_engine_post_queued() */
-        if (!(slot->parted & UT_PARTED_OUT) || slot->stage == UT_STAGE_NOTICE)
+        if (!(slot->parted & UT_SPLIT_OUTSTANDING) || slot->stage == UT_STAGE_NOTICE)
             continue;
         if (slot->stage != UT_STAGE_EXECUTED || !post_notice(link, slot))
             break;
@@ -76,7 +76,7 @@ static void note_failure(struct ut_link *link, struct ut_slot *slot, enum prov_s
         ut_link_invalidate_stag(link, slot->desc.rmt_stadd);
         ut_rails_invalidate_keys(link, slot->desc.rmt_stadd);
     }
-    slot->parted |= refused ? UT_PARTED_MISSING : UT_PARTED_UNKNOWN;
+    slot->parted |= refused ? UT_SPLIT_PART_NOT_EXECUTED : UT_SPLIT_PART_UNKNOWN;
 }
 
 void ut_rails_done(struct ut_link *link, uint32_t number, enum prov_status status, bool by_rail)
@@ -84,7 +84,7 @@ void ut_rails_done(struct ut_link *link, uint32_t number, enum prov_status statu
     struct ut_slot *slot = &link->vcq->toq[number];
 
     UT_ASSERT(number <= link->vcq->toq_mask && slot->link == link);
-    UT_ASSERT(slot->parted & UT_PARTED_OUT && slot->pending > 0);
+    UT_ASSERT(slot->parted & UT_SPLIT_OUTSTANDING && slot->pending > 0);
     slot->pending--;
     slot->by_rail = (uint8_t)(slot->by_rail - by_rail);
     if (status != PROV_OK)

@@ -151,7 +151,7 @@ bool ut_engine_must_not_repeat_put(const struct ut_slot *slot)
 void ut_engine_fail_unrepeated(struct ut_link *link, struct ut_slot *slot)
 {
     ut_slot_set_failed(link, slot, UTOFU_ERR_MRQ_OTHER);
-    slot->cause = UT_CAUSE_FATE;
+    slot->cause = UT_CAUSE_OUTCOME_UNKNOWN;
 }
 
 int ut_post_local_error(const struct ut_slot *slot, enum ut_stag_result r)

@@ -35,7 +35,7 @@ static uint64_t job_timeout_ms(void)
 
 static bool has_work(const struct ut_link *link)
 {
-    return link->first != UT_NO_SLOT || link->msg_first != NULL;
+    return link->first != UT_NO_SLOT || link->unacked_first != NULL;
 }
 
 bool ut_link_pause_is_over(const struct ut_link *link)

@@ -199,12 +199,11 @@ const char *ut_fsm_action_name(unsigned int action)
 
 uint32_t ut_fsm_backoff_ms(uint32_t before)
 {
-    return (uint32_t)ut_retry_delay_next_ms(before, UT_FSM_FIRST_BACKOFF_MS,
-                                            UT_FSM_LAST_BACKOFF_MS);
+    return (uint32_t)ut_retry_delay_next_ms(before, UT_FSM_FIRST_BACKOFF_MS, UT_FSM_MAX_BACKOFF_MS);
 }
 
 uint32_t ut_fsm_pause_ms(uint32_t before, uint32_t peer_timeout_ms)
 {
     return (uint32_t)ut_retry_delay_next_ms(before, peer_timeout_ms / UT_FSM_FIRST_PAUSE_DIVISOR,
-                                            (uint64_t)UT_FSM_LAST_PAUSE_FACTOR * peer_timeout_ms);
+                                            (uint64_t)UT_FSM_MAX_PAUSE_FACTOR * peer_timeout_ms);
 }

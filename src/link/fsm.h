@@ -90,9 +90,9 @@ const char *ut_fsm_action_name(unsigned int action);
 enum {
     UT_FSM_CROSSED_WAIT_MS = 500, /* crossed requests: maximum wait for the peer's request */
     UT_FSM_FIRST_BACKOFF_MS = 1,
-    UT_FSM_LAST_BACKOFF_MS = 32,
+    UT_FSM_MAX_BACKOFF_MS = 32,
     UT_FSM_FIRST_PAUSE_DIVISOR = 4, /* the first pause is 1/4 of UTOFU_PEER_TIMEOUT */
-    UT_FSM_LAST_PAUSE_FACTOR = 8,   /* the longest pause is 8 times UTOFU_PEER_TIMEOUT */
+    UT_FSM_MAX_PAUSE_FACTOR = 8,    /* the longest pause is 8 times UTOFU_PEER_TIMEOUT */
     UT_FSM_EARLY_BREAK_MS = 1000,   /* if a connection breaks earlier, a communication may be the
                                        cause */
     UT_FSM_MAX_BREAKS = 16, /* number of consecutive early breaks after which communications fail */

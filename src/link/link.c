@@ -23,7 +23,7 @@ struct ut_link *ut_link_new(struct ut_vcq *vcq, const struct ut_vcq_ident *peer)
     ut_announced_clear(&link->tx_announced);
     ut_announced_clear(&link->rx_announced);
     link->reading = UT_STAG_NONE;
-    link->msg_last = &link->msg_first;
+    link->unacked_last = &link->unacked_first;
     link->early_last = &link->early_first;
     link->rx_history = ut_rx_history_find(ut_vcq_id_key(vcq->id), link->key);
     link->rx_number = link->rx_history.count;
@@ -90,7 +90,7 @@ struct ut_link_pending ut_link_pending(const struct ut_link *link)
         n.posted += vcq->toq[i].state == UT_SLOT_POSTED;
         n.done += vcq->toq[i].state == UT_SLOT_DONE;
     }
-    for (const struct ut_link_msg *m = link->msg_first; m; m = m->next)
+    for (const struct ut_link_msg *m = link->unacked_first; m; m = m->next)
         n.messages++;
     return n;
 }

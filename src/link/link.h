@@ -80,16 +80,16 @@ struct ut_link {
             uint32_t any_order; /* the connection may reorder puts: STRONG_ORDER is slow */
             uint32_t reads_out; /* outstanding reads and device atomics */
         };
-        uint64_t strong_waits; /* both fields, for one comparison: 0 if a put with STRONG_ORDER need
-                                  not wait */
+        uint64_t strong_order_may_wait; /* both fields, for one comparison: 0 if a put with
+                                  STRONG_ORDER need not wait */
     };
 
-    struct ut_link_msg *msg_first, **msg_last; /* all unacknowledged messages */
+    struct ut_link_msg *unacked_first, **unacked_last; /* all unacknowledged messages */
     struct ut_link_msg *msg_to_post;
 
     /* cache of one entry: the peer's writable STag that was used last */
     struct ut_stadd_range hot;
-    uint32_t hot_rkey;
+    uint32_t last_stag_rkey;
 
     /* numbers of communications with a local notice: posted, and ended */
     uint32_t lcl_notices_begun, lcl_notices_ended;
@@ -137,15 +137,16 @@ extern struct ut_link ut_link_none;
 
 /* Returns the link to a remote VCQ, a new one if necessary. NULL: no memory, or invalid id. */
 struct ut_link *ut_link_get(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id);
-static inline struct ut_link *ut_link_to(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id)
+static inline struct ut_link *ut_link_get_fast(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id)
 {
     if (__builtin_expect(rmt_vcq_id == vcq->last_id, 1))
         return vcq->last_link;
     return ut_link_get(vcq, rmt_vcq_id);
 }
 
-/* As ut_link_to() for an id that may be invalid. Returns &ut_link_none if there is no link. */
-static inline struct ut_link *ut_link_if_any(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id)
+/* As ut_link_get_fast() for an id that may be invalid. Returns &ut_link_none if there is no link.
+ */
+static inline struct ut_link *ut_link_or_none(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id)
 {
     struct ut_link *link;
 
@@ -167,7 +168,7 @@ static inline uint32_t ut_link_stag_index(const struct ut_link *link, utofu_stad
 struct ut_link *ut_link_new(struct ut_vcq *vcq, const struct ut_vcq_ident *peer);
 /* Returns the link for the key of an id; NULL: there is no such link. */
 struct ut_link *ut_link_lookup(struct ut_vcq *vcq, uint64_t key);
-/* Caches a link and its id for ut_link_to(). */
+/* Caches a link and its id for ut_link_get_fast(). */
 void ut_link_remember(struct ut_vcq *vcq, struct ut_link *link, utofu_vcq_id_t id);
 /* Drops the cached part of the peer's STag table. */
 void ut_link_drop_stag_cache(struct ut_link *link);

@@ -55,8 +55,8 @@ static struct ut_link_msg *append_unacked(struct ut_link *link, const void *data
     m->size = (uint32_t)size;
     m->flags = flags;
     memcpy(m->data, data, size);
-    *link->msg_last = m;
-    link->msg_last = &m->next;
+    *link->unacked_last = m;
+    link->unacked_last = &m->next;
     return m;
 }
 
@@ -122,7 +122,7 @@ void ut_link_msg_done(struct ut_link *link, uint64_t cookie, enum prov_status st
     if (status != PROV_OK)
         return; /* the messages stay in the list: the next connection sends them again */
     /* the messages before msg_to_post were posted in the order of their numbers */
-    while (link->msg_first && link->msg_first != link->msg_to_post &&
-           (int32_t)((uint32_t)(cookie >> 3) - (uint32_t)link->msg_first->number) >= 0)
+    while (link->unacked_first && link->unacked_first != link->msg_to_post &&
+           (int32_t)((uint32_t)(cookie >> 3) - (uint32_t)link->unacked_first->number) >= 0)
         ut_link_free_oldest_unacked(link);
 }

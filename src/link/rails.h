@@ -43,7 +43,8 @@ struct ut_rails {
     struct ut_rail rail[UT_MAX_RAILS];
     uint32_t split_threshold; /* minimum size of a put that is split */
     uint32_t num_up;
-    uint32_t puts_out;  /* split puts that are outstanding; link->unordered_out includes them */
+    uint32_t
+        split_puts_out; /* split puts that are outstanding; link->unordered_out includes them */
     uint32_t share;     /* share of the link's own connection */
     uint32_t num_ports; /* ports of this process: TNI n uses port n % num_ports */
     uint32_t max_rails; /* maximum number of rails of the link */
@@ -57,7 +58,7 @@ struct ut_rails {
 /* Number of outstanding split puts. */
 static inline uint32_t ut_rails_outstanding(const struct ut_link *link)
 {
-    return __builtin_expect(link->rails != NULL, 0) ? link->rails->puts_out : 0;
+    return __builtin_expect(link->rails != NULL, 0) ? link->rails->split_puts_out : 0;
 }
 
 static inline struct prov *ut_rails_prov(const struct ut_link *link)

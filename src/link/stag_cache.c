@@ -25,7 +25,7 @@ static bool grow_chunk_list(struct ut_stag_cache *cache, uint32_t n)
     return true;
 }
 
-struct ut_cached_chunk *ut_stag_cache_make_chunk(struct ut_stag_cache *cache, uint32_t index)
+struct ut_cached_chunk *ut_stag_cache_find_or_add_chunk(struct ut_stag_cache *cache, uint32_t index)
 {
     uint32_t n = index / UT_STAG_CHUNK;
 
@@ -36,9 +36,9 @@ struct ut_cached_chunk *ut_stag_cache_make_chunk(struct ut_stag_cache *cache, ui
     return cache->chunks[n];
 }
 
-struct ut_cached_stag *ut_stag_cache_make(struct ut_stag_cache *cache, uint32_t index)
+struct ut_cached_stag *ut_stag_cache_find_or_add(struct ut_stag_cache *cache, uint32_t index)
 {
-    struct ut_cached_chunk *chunk = ut_stag_cache_make_chunk(cache, index);
+    struct ut_cached_chunk *chunk = ut_stag_cache_find_or_add_chunk(cache, index);
 
     if (!chunk)
         return NULL;

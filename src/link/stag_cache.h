@@ -52,8 +52,9 @@ static inline struct ut_cached_stag *ut_stag_cache_find(const struct ut_stag_cac
 }
 
 /* As the functions above, but allocate a missing chunk or STag. NULL: no memory. */
-struct ut_cached_chunk *ut_stag_cache_make_chunk(struct ut_stag_cache *cache, uint32_t index);
-struct ut_cached_stag *ut_stag_cache_make(struct ut_stag_cache *cache, uint32_t index);
+struct ut_cached_chunk *ut_stag_cache_find_or_add_chunk(struct ut_stag_cache *cache,
+                                                        uint32_t index);
+struct ut_cached_stag *ut_stag_cache_find_or_add(struct ut_stag_cache *cache, uint32_t index);
 
 /* Invalidates the cached entries and the address of a chunk. */
 void ut_stag_cache_invalidate_chunk(struct ut_stag_cache *cache, uint32_t index);

@@ -78,7 +78,7 @@ static bool store_read(struct ut_link *link)
 
     invalidate_stag(link, index);
     if (link->reading_dir) {
-        struct ut_cached_chunk *chunk = ut_stag_cache_make_chunk(&link->stag_cache, index);
+        struct ut_cached_chunk *chunk = ut_stag_cache_find_or_add_chunk(&link->stag_cache, index);
         struct ut_stag_dir_entry dir;
         if (!chunk)
             return true;
@@ -91,7 +91,7 @@ static bool store_read(struct ut_link *link)
     memcpy(&e, scratch_of(link), sizeof(e));
     if (e.check != ut_stag_entry_check(&e))
         return false; /* torn read: the peer is writing the entry */
-    struct ut_cached_stag *stag = ut_stag_cache_make(&link->stag_cache, index);
+    struct ut_cached_stag *stag = ut_stag_cache_find_or_add(&link->stag_cache, index);
     if (stag)
         *stag =
             (struct ut_cached_stag){.base = e.base, .size = e.size, .rkey = e.rkey, .info = e.info};
@@ -192,8 +192,8 @@ bool ut_link_stadd_is_cached(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utof
     return e && check_access(e, index, stadd, length, false, addr) == 0;
 }
 
-bool ut_link_cached_entry(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t stadd,
-                          uint64_t *at, struct ut_cached_stag *known)
+bool ut_link_get_cached_entry(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t stadd,
+                              uint64_t *at, struct ut_cached_stag *known)
 {
     struct ut_link *link = ut_link_lookup(vcq, ut_vcq_id_key(rmt_vcq_id));
     uint32_t index = link ? ut_link_stag_index(link, stadd) : UT_STAG_NONE;
@@ -230,11 +230,11 @@ static void set_last_stag(struct ut_link *link, const struct ut_cached_stag *e, 
         return;
     link->hot = (struct ut_stadd_range){
         .first = stadd - (addr - e->base), .size = e->size, .delta = addr - stadd};
-    link->hot_rkey = e->rkey;
+    link->last_stag_rkey = e->rkey;
 }
 
-int ut_link_find_memory(struct ut_link *link, utofu_stadd_t stadd, uint64_t length, bool write,
-                        bool fresh, uint64_t *addr, uint32_t *rkey)
+int ut_link_find_memory_slow(struct ut_link *link, utofu_stadd_t stadd, uint64_t length, bool write,
+                             bool fresh, uint64_t *addr, uint32_t *rkey)
 {
     uint32_t index = ut_link_stag_index(link, stadd);
 

@@ -15,9 +15,9 @@ static void free_list(struct ut_link_msg *list)
 
 void ut_link_free_unacked(struct ut_link *link)
 {
-    free_list(link->msg_first);
-    link->msg_first = NULL;
-    link->msg_last = &link->msg_first;
+    free_list(link->unacked_first);
+    link->unacked_first = NULL;
+    link->unacked_last = &link->unacked_first;
     link->msg_to_post = NULL;
 }
 
@@ -30,9 +30,10 @@ void ut_link_free_spare_buffers(struct ut_link *link)
 
 void ut_link_ack_and_requeue(struct ut_link *link, uint64_t count)
 {
-    while (link->msg_first && link->msg_first->number && link->msg_first->number <= count)
+    while (link->unacked_first && link->unacked_first->number &&
+           link->unacked_first->number <= count)
         ut_link_free_oldest_unacked(link);
-    for (struct ut_link_msg *m = link->msg_first; m; m = m->next)
+    for (struct ut_link_msg *m = link->unacked_first; m; m = m->next)
         m->number = 0;
-    link->msg_to_post = link->msg_first;
+    link->msg_to_post = link->unacked_first;
 }

@@ -16,11 +16,11 @@ enum {
  * that most packets and replies need no malloc. */
 static inline void ut_link_free_oldest_unacked(struct ut_link *link)
 {
-    struct ut_link_msg *m = link->msg_first;
+    struct ut_link_msg *m = link->unacked_first;
 
-    link->msg_first = m->next;
-    if (!link->msg_first)
-        link->msg_last = &link->msg_first;
+    link->unacked_first = m->next;
+    if (!link->unacked_first)
+        link->unacked_last = &link->unacked_first;
     if (__builtin_expect(m->size > UT_MSG_SMALL || link->num_spare >= UT_MSG_SPARES, 0)) {
         free(m);
         return;

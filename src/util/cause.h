@@ -34,8 +34,8 @@ enum ut_cause {
     UT_CAUSE_SHORTAGE, /* lack of memory or descriptors for too long; logged */
     UT_CAUSE_NO_MEMORY,
     UT_CAUSE_BROKEN_REPEATEDLY, /* each time soon after the connection came up; detail: how often */
-    UT_CAUSE_FATE, /* the connection broke; the communication may have been executed, so it is not
-                    * repeated */
+    UT_CAUSE_OUTCOME_UNKNOWN, /* the connection broke; the communication may have been executed, so
+                               * it is not repeated */
 };
 
 struct ut_failure {

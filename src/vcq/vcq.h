@@ -54,11 +54,11 @@ enum ut_slot_stage {
 };
 
 /* State of a put in parts over several connections: engine/parts.c. */
-enum ut_slot_parted {
-    UT_PARTED = 1,         /* was posted in parts; a repetition uses one connection */
-    UT_PARTED_OUT = 2,     /* has not ended; counted in ut_rails.out */
-    UT_PARTED_MISSING = 4, /* a part was certainly not executed */
-    UT_PARTED_UNKNOWN = 8, /* it is unknown whether a part was executed */
+enum ut_slot_split {
+    UT_SPLIT_POSTED = 1,            /* was posted in parts; a repetition uses one connection */
+    UT_SPLIT_OUTSTANDING = 2,       /* has not ended; counted in ut_rails.out */
+    UT_SPLIT_PART_NOT_EXECUTED = 4, /* a part was certainly not executed */
+    UT_SPLIT_PART_UNKNOWN = 8,      /* it is unknown whether a part was executed */
 };
 
 struct ut_slot {
@@ -95,7 +95,7 @@ struct ut_slot {
             uint8_t retries; /* number of retries after access errors */
             uint8_t cause;   /* cause of tcq_rc or mrq_rc: enum ut_cause */
             bool reply_owed; /* ARMW: the target has received it; the reply is outstanding */
-            uint8_t parted;  /* put: enum ut_slot_parted */
+            uint8_t parted;  /* put: enum ut_slot_split */
             uint8_t by_rail; /* put: number of `pending` requests on other connections (rails) */
             uint8_t unused_history;
         };

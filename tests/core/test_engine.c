@@ -33,7 +33,7 @@ static void open_link(void)
     to_peer.first = to_peer.to_post = UT_NO_SLOT;
     to_peer.state = UT_LINK_UP;
     to_peer.reading = UT_STAG_NONE;
-    to_peer.msg_last = &to_peer.msg_first;
+    to_peer.unacked_last = &to_peer.unacked_first;
 }
 
 /*
@@ -69,7 +69,7 @@ Test(engine, communications_of_a_link_are_counted_by_state)
     add_slot(8, UT_NO_SLOT, UT_SLOT_WAITING);
     check_pending(1, 2, 1, 0);
     memset(message, 0, sizeof(message));
-    to_peer.msg_first = &message[0];
+    to_peer.unacked_first = &message[0];
     message[0].next = &message[1];
     check_pending(1, 2, 1, 2);
 }

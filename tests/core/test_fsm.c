@@ -180,7 +180,7 @@ Test(fsm, attempts_come_less_often_each_time)
 
     for (int i = 0; i < 20; i++) {
         uint32_t now = ut_fsm_backoff_ms(before);
-        cr_expect_eq(now, i < 5 ? 1u << i : UT_FSM_LAST_BACKOFF_MS);
+        cr_expect_eq(now, i < 5 ? 1u << i : UT_FSM_MAX_BACKOFF_MS);
         before = now;
     }
 }

@@ -296,7 +296,7 @@ Test(tables, stags_are_those_that_were_read)
         uint64_t x = draw(&state);
         uint32_t index = (uint32_t)(x >> 32) % (x % 3 == 0 ? INDICES : 2000);
         if (x >> 16 & 1) {
-            struct ut_cached_stag *stag = ut_stag_cache_make(&remote, index);
+            struct ut_cached_stag *stag = ut_stag_cache_find_or_add(&remote, index);
             cr_assert(stag);
             cr_assert_eq(stag->info, model[index]);
             stag->info = model[index] = (uint32_t)i + 1;
@@ -328,7 +328,7 @@ Test(tables, one_stag_of_a_peer_takes_little_memory)
     for (size_t i = 0; i < sizeof(indices) / sizeof(*indices); i++) {
         struct ut_stag_cache remote = {.chunks = NULL};
         bytes = 0;
-        cr_assert(ut_stag_cache_make(&remote, indices[i]));
+        cr_assert(ut_stag_cache_find_or_add(&remote, indices[i]));
         cr_assert_leq(bytes, 640);
         ut_stag_cache_free(&remote);
     }
@@ -340,15 +340,15 @@ Test(tables, stag_without_memory_is_not_there)
         struct ut_stag_cache remote = {.chunks = NULL};
 
         if (which > 1)
-            cr_assert(ut_stag_cache_make_chunk(&remote, which == 2 ? 0 : UT_STAG_CHUNK));
+            cr_assert(ut_stag_cache_find_or_add_chunk(&remote, which == 2 ? 0 : UT_STAG_CHUNK));
         failures = 1;
-        cr_assert_null(ut_stag_cache_make(&remote, UT_STAG_CHUNK + 5));
+        cr_assert_null(ut_stag_cache_find_or_add(&remote, UT_STAG_CHUNK + 5));
         cr_assert_null(ut_stag_cache_find(&remote, UT_STAG_CHUNK + 5));
         cr_assert_eq(failures, 0);
-        cr_assert(ut_stag_cache_make(&remote, UT_STAG_CHUNK + 5));
+        cr_assert(ut_stag_cache_find_or_add(&remote, UT_STAG_CHUNK + 5));
         cr_assert(ut_stag_cache_find(&remote, UT_STAG_CHUNK + 5));
         failures = 1; /* of a longer list */
-        cr_assert_null(ut_stag_cache_make_chunk(&remote, INDICES - 1));
+        cr_assert_null(ut_stag_cache_find_or_add_chunk(&remote, INDICES - 1));
         cr_assert(ut_stag_cache_find(&remote, UT_STAG_CHUNK + 5));
         ut_stag_cache_free(&remote);
     }

@@ -100,17 +100,17 @@ static const struct limit {
     int rc;
     unsigned int delay_ms; /* between attempts, at the end */
 } limits[] = {
-    {"no memory", lack_memory, false, 0, 1, UTOFU_ERR_MRQ_OTHER, UT_FSM_LAST_BACKOFF_MS},
+    {"no memory", lack_memory, false, 0, 1, UTOFU_ERR_MRQ_OTHER, UT_FSM_MAX_BACKOFF_MS},
     {"no memory after a break", lack_memory, true, 1, 0, UTOFU_ERR_MRQ_OTHER,
-     UT_FSM_LAST_BACKOFF_MS},
-    {"attempts break", break_attempts, false, 0, 1, UTOFU_ERR_MRQ_PEER, UT_FSM_LAST_BACKOFF_MS},
+     UT_FSM_MAX_BACKOFF_MS},
+    {"attempts break", break_attempts, false, 0, 1, UTOFU_ERR_MRQ_PEER, UT_FSM_MAX_BACKOFF_MS},
     {"attempts break after a break", break_attempts, true, 1, 0, UTOFU_ERR_MRQ_PEER,
-     UT_FSM_LAST_BACKOFF_MS},
+     UT_FSM_MAX_BACKOFF_MS},
     {"the peer rejects", reject_attempts, false, 1, 1, UTOFU_ERR_MRQ_PEER, UT_FSM_CROSSED_WAIT_MS},
     {"the peer rejects after a break", reject_attempts, true, 2, 0, UTOFU_ERR_MRQ_PEER,
      UT_FSM_CROSSED_WAIT_MS},
-    {"no such VCQ", free_peer, false, 1, 0, UTOFU_ERR_MRQ_PEER, UT_FSM_LAST_BACKOFF_MS},
-    {"the VCQ was freed", free_peer, true, 0, 0, UTOFU_ERR_MRQ_PEER, UT_FSM_LAST_BACKOFF_MS},
+    {"no such VCQ", free_peer, false, 1, 0, UTOFU_ERR_MRQ_PEER, UT_FSM_MAX_BACKOFF_MS},
+    {"the VCQ was freed", free_peer, true, 0, 0, UTOFU_ERR_MRQ_PEER, UT_FSM_MAX_BACKOFF_MS},
 };
 
 static void check_limit(const struct limit *l)
@@ -133,7 +133,7 @@ static void check_limit(const struct limit *l)
 static void check_silence(int pauses)
 {
     uint64_t pause = 1000ull * peer_s / UT_FSM_FIRST_PAUSE_DIVISOR;
-    const uint64_t longest = 1000ull * peer_s * UT_FSM_LAST_PAUSE_FACTOR;
+    const uint64_t longest = 1000ull * peer_s * UT_FSM_MAX_PAUSE_FACTOR;
 
     fake_hears_nothing = true;
     for (int i = 0; i < pauses; i++) {
