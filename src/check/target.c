@@ -258,7 +258,7 @@ static bool is_in_table(struct ut_vcq *vcq, const struct ut_slot *slot, uint32_t
     return ut_link_get_cached_entry(vcq, slot->desc.rmt_vcq_id, slot->desc.rmt_stadd, &at,
                                     &known) &&
            read_other(rank, at, &e, sizeof(e)) && e.check == ut_stag_entry_check(&e) &&
-           e.base == known.base && e.size == known.size && e.info == known.info;
+           e.base == known.base && e.size == known.size && e.info == known.flags_and_generation;
 }
 
 bool ut_target_is_there(struct ut_vcq *vcq, const struct ut_slot *slot)

@@ -90,8 +90,8 @@ static int post_atomic(struct ut_link *link, struct ut_slot *slot)
                             .flags = PROV_SIGNAL | ut_post_fence(link, slot),
                             .cookie = ut_cookie(UT_COOKIE_SLOT, number)};
     uint64_t addr;
-    int rc = ut_link_find_memory(link, d->rmt_stadd, ut_desc_length(d), true, slot->fresh, &addr,
-                                 &a.rkey);
+    int rc = ut_link_find_memory(link, d->rmt_stadd, ut_desc_length(d), true, slot->stag_reread,
+                                 &addr, &a.rkey);
 
     if (rc != 0)
         return rc;
@@ -178,7 +178,7 @@ static void *direct_word(struct ut_link *link, struct ut_slot *slot)
     uint64_t addr;
 
     if (!link->ops->direct || link->unordered_out > 0 ||
-        ut_link_find_memory(link, d->rmt_stadd, size, true, slot->fresh, &addr, &rkey) != 0 ||
+        ut_link_find_memory(link, d->rmt_stadd, size, true, slot->stag_reread, &addr, &rkey) != 0 ||
         addr % size != 0)
         return NULL; /* the target executes the ARMW, or reports the error */
     return link->ops->direct(link->conn, addr, size, rkey);

@@ -186,7 +186,7 @@ static void rewind_link(struct ut_link *link)
         if (slot->state == UT_SLOT_DONE || (slot->parted && ut_parted_rewind(link, slot)))
             continue;
         slot->pending = 0;
-        slot->fresh = false;
+        slot->stag_reread = false;
         slot->unsignalled = false;
         if (slot->mrq_rc || slot->tcq_rc) {
             slot->state = UT_SLOT_DONE;
@@ -386,7 +386,7 @@ const struct ut_link_ops ut_engine_link_ops = {
     .rail_callbacks = &ut_rails_callbacks,
     .connected = enter_connection,
     .post_waiting = post_queued_of,
-    .give_up = fail_or_wait_for_peer,
+    .fail_all = fail_or_wait_for_peer,
     .repost_all = rewind_link,
     .delivered = end_delivered,
     .describe_unread_error = ut_describe_unread_error,

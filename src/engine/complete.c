@@ -17,7 +17,7 @@ static void slot_failed(struct ut_link *link, struct ut_slot *slot, enum prov_st
             ut_stats_retry(link);
         slot->state = UT_SLOT_WAITING;
         slot->stage = UT_STAGE_NONE;
-        slot->fresh = false;
+        slot->stag_reread = false;
         link->to_post = link->first;
         ut_link_schedule(link);
     }
@@ -164,7 +164,7 @@ __attribute__((hot)) void ut_engine_unsignalled_done(void *ctx, uint64_t cookie)
     }
     link->first = n;
     if (n == UT_NO_SLOT)
-        link->append = &link->first;
+        link->list_end = &link->first;
     if (__builtin_expect(!found, 0))
         complete_batch_among_others(link, last);
     else if (n != UT_NO_SLOT && toq[n].state == UT_SLOT_DONE)
@@ -205,7 +205,7 @@ static inline void complete_usual(struct ut_link *link, struct ut_slot *slot)
     UT_ASSERT(slot->desc.kind != UT_DESC_GET || link->reads_out > 0);
     link->first = next;
     if (next == UT_NO_SLOT)
-        link->append = &link->first;
+        link->list_end = &link->first;
     link->reads_out -= slot->desc.kind == UT_DESC_GET;
     if (slot->desc.flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE) {
         ut_mrq_write(vcq, 0, ut_engine_make_notice(link, slot));

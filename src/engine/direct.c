@@ -30,10 +30,10 @@ static void remove_from_link(struct ut_vcq *vcq, struct ut_link *link, uint32_t 
 {
     uint32_t before = (number - 1) & vcq->toq_mask;
 
-    UT_ASSERT(link->append == &vcq->toq[number].next);
+    UT_ASSERT(link->list_end == &vcq->toq[number].next);
     if (link->first == number) {
         link->first = UT_NO_SLOT;
-        link->append = &link->first;
+        link->list_end = &link->first;
         return;
     }
     if (vcq->toq[before].state != UT_SLOT_POSTED || vcq->toq[before].link != link ||
@@ -41,7 +41,7 @@ static void remove_from_link(struct ut_vcq *vcq, struct ut_link *link, uint32_t 
         for (before = link->first; vcq->toq[before].next != number;)
             before = vcq->toq[before].next;
     vcq->toq[before].next = UT_NO_SLOT;
-    link->append = &vcq->toq[before].next;
+    link->list_end = &vcq->toq[before].next;
 }
 
 /* The provider has refused the inline put in the last slot of the TOQ: removes the slot from the

@@ -41,7 +41,7 @@ static void post_whole_again(struct ut_link *link, struct ut_slot *slot)
     if (link->vcq->stats)
         ut_stats_retry(link);
     slot->state = UT_SLOT_WAITING;
-    slot->fresh = false;
+    slot->stag_reread = false;
     if (up || !unsure)
         slot->stage = UT_STAGE_NONE;
     if (up) {

@@ -114,8 +114,8 @@ static inline bool resolve_addresses(struct ut_link *link, struct ut_slot *slot,
     x->length = ut_desc_length(d);
     x->cookie = ut_cookie(UT_COOKIE_SLOT, ut_slot_number(link->vcq, slot));
     x->flags = post_flags(link->vcq, slot) | ut_post_fence(link, slot) | ut_post_strong(link, slot);
-    int rc = ut_link_find_memory(link, d->rmt_stadd, x->length, !to_local, slot->fresh, &x->rmt,
-                                 &x->rkey);
+    int rc = ut_link_find_memory(link, d->rmt_stadd, x->length, !to_local, slot->stag_reread,
+                                 &x->rmt, &x->rkey);
     if (__builtin_expect(rc != 0, 0)) {
         *outcome = rc == UTOFU_ERR_NOT_COMPLETED ? UT_NOT_NOW : ut_post_fail(link, slot, rc);
         return false;

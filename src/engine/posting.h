@@ -46,11 +46,11 @@ UT_INLINE void ut_link_append(struct ut_link *link, struct ut_slot *slot, uint32
                               bool lcl_notice)
 {
     UT_ASSERT(number <= link->vcq->toq_mask && slot == &link->vcq->toq[number]);
-    UT_ASSERT(*link->append == UT_NO_SLOT);
+    UT_ASSERT(*link->list_end == UT_NO_SLOT);
     slot->link = link;
     slot->next = UT_NO_SLOT;
-    *link->append = number;
-    link->append = &slot->next;
+    *link->list_end = number;
+    link->list_end = &slot->next;
     if (lcl_notice)
         link->lcl_notices_begun++;
 }
@@ -159,7 +159,7 @@ static inline uint32_t ut_post_fence(const struct ut_link *link, const struct ut
 }
 
 /* The identifier that the target returns with its answer to an ARMW: the TOQ slot in the low bits,
- * and the era of the link above it. The era has at least 12 of the 32 bits, and 21 with 2,048
+ * and the epoch of the link above it. The epoch has at least 12 of the 32 bits, and 21 with 2,048
  * entries. */
 static inline uint32_t ut_armw_request_id(const struct ut_link *link, uint32_t number)
 {

@@ -34,7 +34,7 @@ UT_INLINE bool ut_find_addrs(const struct ut_stag_table *stags, const struct ut_
             return false;
         addrs->local = (uint8_t *)(uintptr_t)ut_stadd_range_at(range, r->lcl_stadd);
     }
-    return ut_stadd_range_find(&link->hot, r->rmt_stadd, r->length, &addrs->remote);
+    return ut_stadd_range_find(&link->last_stag, r->rmt_stadd, r->length, &addrs->remote);
 }
 
 enum { UT_NOT_DIRECT = INT_MIN }; /* not a return value of a provider */

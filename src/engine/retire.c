@@ -182,7 +182,7 @@ enum ut_outcome ut_post_handle_refusal(struct ut_link *link, struct ut_slot *slo
         /* the STag entry may belong to an earlier registration: read the entry again, once */
         if (slot->retries++ == 0) {
             ut_link_invalidate_stag(link, slot->desc.rmt_stadd);
-            slot->fresh = false;
+            slot->stag_reread = false;
             ut_link_schedule(link);
             return UT_NOT_NOW;
         }

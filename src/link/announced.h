@@ -33,6 +33,7 @@ void ut_announced_clear(struct ut_announced *table);
 
 /* Sender's table */
 
+/* Returns the slot of the STADD in a table of this size. */
 static inline unsigned int ut_announced_slot(const struct ut_announced *table, utofu_stadd_t stadd)
 {
     enum { BITS = 9 };
@@ -41,13 +42,15 @@ static inline unsigned int ut_announced_slot(const struct ut_announced *table, u
     return (unsigned int)ut_hash_index(stadd, BITS) & table->mask;
 }
 
+/* True if the STADD is announced in its slot. */
 static inline bool ut_announced_has(const struct ut_announced *table, unsigned int slot,
                                     utofu_stadd_t stadd)
 {
     return table->stadds[slot] == stadd;
 }
 
-/* Returns the slot to announce the STADD in. Grows the table if another STADD has the slot. */
+/* Returns the slot to announce the STADD in. If another STADD has the slot, doubles the table
+ * before, unless the table is the largest or memory is short. */
 unsigned int ut_announced_reserve_slot(struct ut_announced *table, utofu_stadd_t stadd);
 
 /* Records that the peer knows the STADD, or will know it before any immediate that follows. */
@@ -63,9 +66,10 @@ void ut_announced_invalidate(struct ut_announced *table);
 
 /* Receiver's table. The functions return false if memory is short. */
 
-/* Allocates the first table. Call before the link is up. */
+/* Allocates the first table if the link has none. Call before the link is up. */
 bool ut_announced_alloc(struct ut_announced *table);
-/* `slot` must be less than UT_NUM_ANNOUNCED. */
+/* Stores the STADD that the peer announced for this slot. Grows the table if necessary. `slot` must
+ * be less than UT_NUM_ANNOUNCED. */
 bool ut_announced_store(struct ut_announced *table, unsigned int slot, utofu_stadd_t stadd);
 
 /* False: the peer announced no STADD for this slot. */

@@ -17,7 +17,7 @@
 
 /* A message of the peer's handshake: a connect request, or the reply to a request of this side. */
 struct handshake {
-    const struct ut_vcq_ep *e; /* requests only */
+    const struct ut_vcq_ep *e; /* requests only: the endpoint of this VCQ that received it */
     struct prov_conn *conn;
     const void *hello;
     size_t size;
@@ -33,6 +33,7 @@ static uint64_t job_timeout_ms(void)
     return ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000;
 }
 
+/* True if a communication or a message for the peer is outstanding. */
 static bool has_work(const struct ut_link *link)
 {
     return link->first != UT_NO_SLOT || link->unacked_first != NULL;
@@ -45,6 +46,7 @@ bool ut_link_pause_is_over(const struct ut_link *link)
 
 /* Actions of the state machine */
 
+/* Schedules the next attempt to connect after the back-off. */
 static void retry_later(struct ut_link *link)
 {
     link->backoff_ms = ut_fsm_backoff_ms(link->backoff_ms);
@@ -52,6 +54,7 @@ static void retry_later(struct ut_link *link)
     ut_link_schedule(link);
 }
 
+/* Gives the attempts to connect a new deadline and a new back-off. */
 static void set_deadline(struct ut_link *link, uint64_t limit_ms)
 {
     link->deadline_ms = ut_now_ms() + limit_ms;
@@ -64,20 +67,23 @@ static void await_peer_request(struct ut_link *link)
     ut_link_schedule(link);
 }
 
-static void fail_waiting(struct ut_link *link, int rc)
+/* Fails all outstanding communications with `rc`, and drops the unacknowledged messages. */
+static void fail_all(struct ut_link *link, int rc)
 {
     link->backoff_ms = 0;
     ut_link_free_unacked(link);
-    link->vcq->link_ops->give_up(link, rc);
+    link->vcq->link_ops->fail_all(link, rc);
 }
 
+/* The peer is silent: fails all outstanding communications, and starts a pause. */
 static void pause_connecting(struct ut_link *link)
 {
     link->pause_ms = ut_fsm_pause_ms(link->pause_ms, (uint32_t)peer_timeout_ms());
     link->pause_end_ms = ut_now_ms() + link->pause_ms;
-    fail_waiting(link, UTOFU_ERR_MRQ_PEER);
+    fail_all(link, UTOFU_ERR_MRQ_PEER);
 }
 
+/* Closes the connection. The outstanding communications must be posted again. */
 static void close_connection(struct ut_link *link)
 {
     link->ops->conn_close(link->conn);
@@ -91,10 +97,13 @@ static void query_order(struct ut_link *link)
     link->any_order = link->ops->any_order && link->ops->any_order(link->conn);
 }
 
+/* Executes the transition of the event: sets the next state, then performs the action. `handshake`:
+ * the message that caused the event; NULL: none. */
 static void apply_event(struct ut_link *link, enum ut_fsm_event event,
                         const struct handshake *handshake);
 
-/* Applies an event that may fail waiting communications. `detail` of the cause: see ut_failure. */
+/* Applies an event that may fail all outstanding communications. `detail` of the cause: see enum
+ * ut_cause. */
 static void apply_event_with_cause(struct ut_link *link, enum ut_fsm_event event,
                                    enum ut_cause cause, uint64_t detail)
 {
@@ -112,6 +121,7 @@ static void reject_incompatible(struct ut_link *link)
     apply_event_with_cause(link, UT_FSM_INCOMPATIBLE, UT_CAUSE_INCOMPATIBLE, 0);
 }
 
+/* The connection is up: sets up the link for it, processes the peer's hello, and posts. */
 static void complete_connection(struct ut_link *link, const struct handshake *handshake)
 {
     UT_ASSERT(link->reading == UT_STAG_NONE);
@@ -140,11 +150,13 @@ static void connect_to_owner(struct ut_link *link)
     apply_event(link, outcome.event, NULL);
 }
 
+/* Returns the event for a connection that was closed in an orderly way. */
 static enum ut_fsm_event closed_event(const struct ut_link *link)
 {
     return has_work(link) && !link->passive ? UT_FSM_CLOSED_WITH_WORK : UT_FSM_CLOSED_IDLE;
 }
 
+/* Accepts the peer's request; rejects it if memory is short. */
 static void accept_request(struct ut_link *link, const struct handshake *handshake)
 {
     struct ut_hello own_hello;
@@ -152,7 +164,7 @@ static void accept_request(struct ut_link *link, const struct handshake *handsha
 
     ut_link_use_endpoint(link, handshake->e);
     ut_link_reset_rx_of_new_incarnation(link, handshake->hello, handshake->size);
-    ut_link_fill_hello(link, handshake->e->provider, (uint16_t)(link->serial + 1), &own_hello);
+    ut_link_fill_hello(link, (uint16_t)(link->serial + 1), &own_hello);
     if (!has_tables)
         link->ops->reject(handshake->conn);
     if (!has_tables ||
@@ -211,10 +223,10 @@ static void do_action(struct ut_link *link, enum ut_fsm_action action,
         query_order(link);
         break;
     case UT_FSM_FAIL_PEER:
-        fail_waiting(link, UTOFU_ERR_MRQ_PEER);
+        fail_all(link, UTOFU_ERR_MRQ_PEER);
         break;
     case UT_FSM_FAIL_LOCAL:
-        fail_waiting(link, UTOFU_ERR_MRQ_OTHER);
+        fail_all(link, UTOFU_ERR_MRQ_OTHER);
         break;
     case UT_FSM_PAUSE:
         pause_connecting(link);
@@ -251,12 +263,14 @@ void ut_link_start_connecting(struct ut_link *link)
     apply_event(link, UT_FSM_WORK_QUEUED, NULL);
 }
 
+/* True unless the link still waits for retry_ms. */
 static bool is_due(const struct ut_link *link, uint64_t now)
 {
     return now >= link->retry_ms ||
            (link->state != UT_LINK_RESOLVING && link->state != UT_LINK_AWAITING);
 }
 
+/* Closes the link, which has lost a message or an announced STADD: see schedule_link_failure(). */
 static void fail_no_memory(struct ut_link *link)
 {
     if (link->conn)
@@ -317,18 +331,19 @@ static struct ut_link *get_passive_link(struct ut_vcq *vcq, utofu_vcq_id_t id)
     return vcq->passive;
 }
 
-/* Returns the link to the peer that requests a connection. Leaves last_link unchanged. */
-static struct ut_link *link_of_request(struct ut_vcq *vcq, uint64_t peer_id)
+/* Returns the link to the peer that requests a connection, a new one if necessary. NULL: invalid
+ * key, or no memory. Leaves last_link unchanged. */
+static struct ut_link *get_link_of_request(struct ut_vcq *vcq, uint64_t peer_key)
 {
     struct ut_link *last = vcq->last_link, *link;
     utofu_vcq_id_t last_id = vcq->last_id, id;
 
-    if (!ut_vcq_id_of_key(peer_id, &id))
+    if (!ut_vcq_id_of_key(peer_key, &id))
         return NULL;
-    if (peer_id == ut_vcq_id_key(vcq->id))
+    if (peer_key == ut_vcq_id_key(vcq->id))
         return get_passive_link(vcq, id);
     link = ut_link_get(vcq, id);
-    ut_link_remember(vcq, last, last_id);
+    ut_link_set_last(vcq, last, last_id);
     return link;
 }
 
@@ -336,17 +351,17 @@ static struct ut_link *link_of_request(struct ut_vcq *vcq, uint64_t peer_id)
  * here: then the peer has noticed a break before this side did. */
 static bool own_request_wins(const struct ut_link *link)
 {
-    return link->state == UT_LINK_CONNECTING && ut_vcq_id_key(link->vcq->id) < link->key;
+    return link->state == UT_LINK_CONNECTING && ut_vcq_id_key(link->vcq->id) < link->id_key;
 }
 
 void ut_link_on_request(struct ut_vcq *vcq, struct prov *prov, struct prov_conn *conn,
-                        uint64_t peer_id, const void *hello, size_t size)
+                        uint64_t peer_key, const void *hello, size_t size)
 {
-    struct ut_link *link = link_of_request(vcq, peer_id);
+    struct ut_link *link = get_link_of_request(vcq, peer_key);
     const struct handshake handshake = {
         .e = ut_link_find_endpoint(vcq, prov->ops), .conn = conn, .hello = hello, .size = size};
 
-    if (!link || link->lacks_memory || ut_link_is_outdated(link, hello, size))
+    if (!link || link->lacks_memory || ut_link_request_is_outdated(link, hello, size))
         prov->ops->reject(conn);
     else
         apply_event(link,
@@ -354,9 +369,9 @@ void ut_link_on_request(struct ut_vcq *vcq, struct prov *prov, struct prov_conn 
                     &handshake);
 }
 
-/* The provider closed an idle connection, to free its resources or to make longer queues. Frees
- * memory that an idle link does not need. The next connection reads the peer's table again, and
- * both sides announce their STADDs again. */
+/* The provider closed an idle connection, either to free the resources of the connection or to
+ * replace the connection by one with longer queues. Frees memory that an idle link does not need.
+ * The next connection reads the peer's table again, and both sides announce their STADDs again. */
 static void handle_suspended(struct ut_link *link)
 {
     ut_link_drop_stag_cache(link);
@@ -486,8 +501,8 @@ static void save_rx_history(const struct ut_link *link)
 {
     uint64_t own = ut_vcq_id_key(link->vcq->id);
 
-    if (link->peer_incarnation != 0 && link->key != own)
-        ut_rx_history_save(own, link->key,
+    if (link->peer_incarnation != 0 && link->id_key != own)
+        ut_rx_history_save(own, link->id_key,
                            (struct ut_rx_history){.incarnation = link->peer_incarnation,
                                                   .count = link->rx_number});
 }
@@ -516,5 +531,5 @@ void ut_link_destroy_all(struct ut_vcq *vcq)
     ut_hash_free(&vcq->links_by_key);
     vcq->waiting = NULL;
     vcq->passive = NULL;
-    ut_link_remember(vcq, NULL, 0);
+    ut_link_set_last(vcq, NULL, 0);
 }

@@ -2,7 +2,7 @@
 /*
  * Connection state machine: a table gives the action and the next state for each state and event.
  * The functions are pure: they use no link and no provider. docs/design/connections.md shows the
- * table. Uses nothing.
+ * table. Uses util only.
  */
 #ifndef UT_LINK_FSM_H
 #define UT_LINK_FSM_H
@@ -16,7 +16,7 @@ enum ut_link_state {
     UT_LINK_AWAITING,   /* the peer's own connect request is expected: both sides sent one */
     UT_LINK_UP,
     UT_LINK_SILENT, /* the peer did not answer; no attempt until a pause is over */
-    UT_LINK_GONE,   /* the peer is given up for good */
+    UT_LINK_GONE,   /* the peer is given up for good: this side makes no more attempts */
     UT_LINK_STATES
 };
 
@@ -24,7 +24,7 @@ enum ut_fsm_event {
     /* from this process */
     UT_FSM_WORK_QUEUED, /* a communication or message for the peer was queued */
     UT_FSM_PAUSE_OVER,  /* the pause of UT_LINK_SILENT is over */
-    UT_FSM_TIMER,       /* the next attempt is due, or queued communications can be posted */
+    UT_FSM_TIMER,       /* the next attempt is due, or unposted communications are tried again */
     UT_FSM_NO_MEMORY,   /* no memory to queue a message for the peer, or to store a STADD that the
                            peer announced */
     /* results of looking up the owner and connecting to it */
@@ -39,12 +39,11 @@ enum ut_fsm_event {
     UT_FSM_ESTABLISHED,  /* the peer accepted this side's request, or confirmed this side's reply */
     UT_FSM_INCOMPATIBLE, /* the peer runs another version of the library */
     /* the connection was not established, or ended */
-    UT_FSM_CLOSED_IDLE,       /* nothing is queued for the peer */
-    UT_FSM_CLOSED_WITH_WORK,  /* closed in order, with communications queued */
-    UT_FSM_BROKEN,            /* broken or not established, with communications queued */
+    UT_FSM_CLOSED_IDLE,       /* no communication or message for the peer is outstanding */
+    UT_FSM_CLOSED_WITH_WORK,  /* closed in an orderly way, with communications outstanding */
+    UT_FSM_BROKEN,            /* broken or not established, with communications outstanding */
     UT_FSM_BROKEN_REPEATEDLY, /* broken repeatedly with the same oldest communication */
-    UT_FSM_DEADLINE_PASSED,   /* broken or not established, after the deadline for attempts
-                               */
+    UT_FSM_DEADLINE_PASSED,   /* not established before the deadline for attempts */
     UT_FSM_REJECTED,          /* the peer rejected the request, since it sent a request itself */
     UT_FSM_REJECTED_TOO_LONG, /* the peer rejects for longer than its own request can take */
     UT_FSM_PEER_SILENT,       /* the peer's host or process does not answer */
@@ -67,8 +66,8 @@ enum ut_fsm_action {
     UT_FSM_REJECT,        /* reject the peer's request */
     UT_FSM_COMPLETE,      /* process the peer's hello, then post queued communications */
     UT_FSM_QUERY_ORDER,   /* ask the provider again whether the connection keeps writes in order */
-    UT_FSM_FAIL_PEER,     /* fail queued communications with UTOFU_ERR_MRQ_PEER */
-    UT_FSM_FAIL_LOCAL,    /* fail queued communications with UTOFU_ERR_MRQ_OTHER */
+    UT_FSM_FAIL_PEER,     /* fail all outstanding communications with UTOFU_ERR_MRQ_PEER */
+    UT_FSM_FAIL_LOCAL,    /* fail all outstanding communications with UTOFU_ERR_MRQ_OTHER */
     UT_FSM_PAUSE,         /* as FAIL_PEER; the next attempt follows after ut_fsm_pause_ms() */
     UT_FSM_ACTIONS
 };

@@ -7,8 +7,7 @@
 #include "link/rails.h"
 #include "util/log.h"
 
-void ut_link_fill_hello(const struct ut_link *link, int provider, uint16_t serial,
-                        struct ut_hello *hello)
+void ut_link_fill_hello(const struct ut_link *link, uint16_t serial, struct ut_hello *hello)
 {
     const struct ut_vcq *vcq = link->vcq;
 
@@ -16,8 +15,8 @@ void ut_link_fill_hello(const struct ut_link *link, int provider, uint16_t seria
         .version = UT_WIRE_VERSION,
         .armw_mode = ut_process_peek()->armw_mode,
         .serial = serial,
-        .dir_rkey = ut_stag_dir_rkey(vcq->stags, provider),
-        .dir_addr = (uintptr_t)ut_stag_dir_of(vcq->stags, provider),
+        .dir_rkey = ut_stag_dir_rkey(vcq->stags, link->provider),
+        .dir_addr = (uintptr_t)ut_stag_dir_of(vcq->stags, link->provider),
         .rx_count = link->rx_number,
         .incarnation = vcq->incarnation,
     };
@@ -88,7 +87,7 @@ void ut_link_reset_rx_of_new_incarnation(struct ut_link *link, const void *data,
     reset_count_of_other_incarnation(link, read_hello(data, size).incarnation);
 }
 
-bool ut_link_is_outdated(const struct ut_link *link, const void *data, size_t size)
+bool ut_link_request_is_outdated(const struct ut_link *link, const void *data, size_t size)
 {
     const struct ut_hello hello = read_hello(data, size);
 

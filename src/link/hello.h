@@ -5,8 +5,9 @@
 
 #include "link/link.h"
 
-void ut_link_fill_hello(const struct ut_link *link, int provider, uint16_t serial,
-                        struct ut_hello *hello);
+/* Writes the hello of this VCQ for the link's provider. `serial`: number of the connection that is
+ * being made. */
+void ut_link_fill_hello(const struct ut_link *link, uint16_t serial, struct ut_hello *hello);
 /* Processes the peer's hello. False: the peer is not compatible with this process. */
 bool ut_link_process_hello(struct ut_link *link, const void *data, size_t size);
 /* Resets the link's receive count if the hello has another incarnation than the last one. Called
@@ -16,6 +17,6 @@ void ut_link_reset_rx_of_new_incarnation(struct ut_link *link, const void *data,
  * side's request and dropped its own request, which arrives after the peer's reply. Such a request
  * must not close the connection that is up: messages that arrived and were not polled would be
  * lost. */
-bool ut_link_is_outdated(const struct ut_link *link, const void *data, size_t size);
+bool ut_link_request_is_outdated(const struct ut_link *link, const void *data, size_t size);
 
 #endif

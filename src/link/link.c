@@ -15,17 +15,17 @@ struct ut_link *ut_link_new(struct ut_vcq *vcq, const struct ut_vcq_ident *peer)
         return NULL;
     link->vcq = vcq;
     link->peer = ut_vcq_id_canonical(peer);
-    link->key = ut_vcq_id_key(link->peer);
+    link->id_key = ut_vcq_id_key(link->peer);
     link->peer_component_id = (uint8_t)peer->cmp;
     link->peer_tni = (uint8_t)(ut_vcq_ident_is_of_program(peer) ? peer->tni : peer->cmp);
     link->first = link->to_post = UT_NO_SLOT;
-    link->append = &link->first;
+    link->list_end = &link->first;
     ut_announced_clear(&link->tx_announced);
     ut_announced_clear(&link->rx_announced);
     link->reading = UT_STAG_NONE;
     link->unacked_last = &link->unacked_first;
     link->early_last = &link->early_first;
-    link->rx_history = ut_rx_history_find(ut_vcq_id_key(vcq->id), link->key);
+    link->rx_history = ut_rx_history_find(ut_vcq_id_key(vcq->id), link->id_key);
     link->rx_number = link->rx_history.count;
     link->all_next = vcq->all_links;
     vcq->all_links = link;
@@ -41,7 +41,7 @@ struct ut_link *ut_link_lookup(struct ut_vcq *vcq, uint64_t key)
     return UT_HASH_OBJECT(link, by_key, ut_hash_find(&vcq->links_by_key, key));
 }
 
-void ut_link_remember(struct ut_vcq *vcq, struct ut_link *link, utofu_vcq_id_t id)
+void ut_link_set_last(struct ut_vcq *vcq, struct ut_link *link, utofu_vcq_id_t id)
 {
     vcq->last_link = link;
     vcq->last_id = id;
@@ -55,16 +55,16 @@ struct ut_link *ut_link_get(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id)
     if (!link && ut_vcq_id_unpack(rmt_vcq_id, &ident)) {
         if (!ut_hash_reserve(&vcq->links_by_key) || !(link = ut_link_new(vcq, &ident)))
             return NULL;
-        ut_hash_insert(&vcq->links_by_key, &link->by_key, link->key);
+        ut_hash_insert(&vcq->links_by_key, &link->by_key, link->id_key);
     }
     if (link)
-        ut_link_remember(vcq, link, rmt_vcq_id);
+        ut_link_set_last(vcq, link, rmt_vcq_id);
     return link;
 }
 
 void ut_link_drop_stag_cache(struct ut_link *link)
 {
-    link->hot.size = 0;
+    link->last_stag.size = 0;
     ut_stag_cache_free(&link->stag_cache);
 }
 

@@ -54,8 +54,8 @@ struct ut_link {
                                   outstanding */
     uint8_t peer_component_id; /* in `peer`: selects its reserved STags */
     uint8_t peer_tni;
-    uint32_t armw_epoch; /* number of times that ARMWs were given up: identifies late replies, see
-                     ut_armw_request_id() */
+    uint32_t armw_epoch; /* counts failures of ARMWs whose replies may still arrive: a reply of an
+                     earlier epoch is ignored, see ut_armw_request_id() */
     uint32_t source_copy_max; /* maximum size of a put whose source bytes are copied to the slot:
                                  ut_save_source() */
     struct prov_conn *conn;
@@ -74,7 +74,8 @@ struct ut_link {
     size_t inline_max; /* maximum size of a put for write_inline(); 0: not available */
     int (*write_inline)(struct prov_conn *conn, const void *data, uint64_t rmt, uint32_t rkey,
                         uint32_t length, uint64_t cookie); /* copy of ops->write_inline */
-    uint32_t *append; /* where to store the number of the next entry: end of the list */
+    /* gets the number of the next entry: `next` of the last entry, or `first` of an empty list */
+    uint32_t *list_end;
     union {
         struct {
             uint32_t any_order; /* the connection may reorder puts: STRONG_ORDER is slow */
@@ -87,8 +88,8 @@ struct ut_link {
     struct ut_link_msg *unacked_first, **unacked_last; /* all unacknowledged messages */
     struct ut_link_msg *msg_to_post;
 
-    /* cache of one entry: the peer's writable STag that was used last */
-    struct ut_stadd_range hot;
+    /* the peer's writable STag that was used last: ut_link_find_last_stag() */
+    struct ut_stadd_range last_stag; /* size 0: none */
     uint32_t last_stag_rkey;
 
     /* numbers of communications with a local notice: posted, and ended */
@@ -102,7 +103,7 @@ struct ut_link {
     uint64_t tx_number, rx_number;    /* number of messages and immediates sent and received */
     uint64_t peer_incarnation; /* of the peer's VCQ, from its last hello; 0: no hello received */
     struct ut_rx_history rx_history; /* receive count of the previous VCQ with this id */
-    uint64_t key;                    /* `peer` without path and check bits */
+    uint64_t id_key;                 /* ut_vcq_id_key(peer): `peer` without path and check bits */
     uint16_t serial, rmt_serial;     /* number of connections so far, as each side counts */
     struct ut_stats_peer *stats;     /* set at the first use if the VCQ has statistics */
     struct ut_rails *rails; /* further connections over other ports, see rails.h; or NULL */
@@ -110,7 +111,7 @@ struct ut_link {
     struct ut_link_msg *msg_spare; /* free buffers for small messages */
     uint32_t num_spare;
 
-    struct ut_failure why; /* why communications failed last: cause for ut_link_ops.give_up() */
+    struct ut_failure why; /* why communications failed last: cause for ut_link_ops.fail_all() */
     uint64_t deadline_ms, retry_ms; /* end of all attempts to connect; time of the next attempt */
     uint64_t pause_end_ms;          /* end of the pause of UT_LINK_SILENT */
     uint32_t backoff_ms, pause_ms;  /* pause_ms: length of the last pause */
@@ -126,9 +127,10 @@ struct ut_link {
     uint32_t dir_rkey;
     uint32_t reading; /* index of the STag whose entry is being read, or UT_STAG_NONE */
     bool reading_dir; /* the directory entry of its chunk is read first */
-    bool wait_warned; /* see warn_owner_absent() */
-    bool cq_warned;   /* see warn_no_vcq() */
-    uint32_t scratch; /* destination of the read: index into the VCQ's scratch memory, plus 1 */
+    bool wait_warned; /* warn_owner_absent() has printed its warning */
+    bool cq_warned;   /* warn_no_vcq() has printed its warning */
+    uint32_t scratch; /* destination of the read: index into the VCQ's scratch memory, plus 1;
+                         0: none */
     struct ut_stag_cache stag_cache;
 };
 
@@ -137,6 +139,7 @@ extern struct ut_link ut_link_none;
 
 /* Returns the link to a remote VCQ, a new one if necessary. NULL: no memory, or invalid id. */
 struct ut_link *ut_link_get(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id);
+/* As ut_link_get(). Fast if the id is the last one. */
 static inline struct ut_link *ut_link_get_fast(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id)
 {
     if (__builtin_expect(rmt_vcq_id == vcq->last_id, 1))
@@ -144,8 +147,8 @@ static inline struct ut_link *ut_link_get_fast(struct ut_vcq *vcq, utofu_vcq_id_
     return ut_link_get(vcq, rmt_vcq_id);
 }
 
-/* As ut_link_get_fast() for an id that may be invalid. Returns &ut_link_none if there is no link.
- */
+/* As ut_link_get_fast() for an id whose check bits were not verified. Returns &ut_link_none if the
+ * id is invalid or memory is short. */
 static inline struct ut_link *ut_link_or_none(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id)
 {
     struct ut_link *link;
@@ -164,12 +167,13 @@ static inline uint32_t ut_link_stag_index(const struct ut_link *link, utofu_stad
     return ut_stag_index(ut_stadd_stag(stadd), link->peer_component_id);
 }
 
-/* Creates a link and adds it to the VCQ's list of links, but to no hash bucket. NULL: no memory. */
+/* Creates a link and adds it to the VCQ's list of links, but not to vcq->links_by_key. NULL: no
+ * memory. */
 struct ut_link *ut_link_new(struct ut_vcq *vcq, const struct ut_vcq_ident *peer);
-/* Returns the link for the key of an id; NULL: there is no such link. */
+/* Returns the link with this id_key; NULL: there is none. Creates no link. */
 struct ut_link *ut_link_lookup(struct ut_vcq *vcq, uint64_t key);
-/* Caches a link and its id for ut_link_get_fast(). */
-void ut_link_remember(struct ut_vcq *vcq, struct ut_link *link, utofu_vcq_id_t id);
+/* Sets the link and the id that ut_link_get_fast() compares first. */
+void ut_link_set_last(struct ut_vcq *vcq, struct ut_link *link, utofu_vcq_id_t id);
 /* Drops the cached part of the peer's STag table. */
 void ut_link_drop_stag_cache(struct ut_link *link);
 
@@ -197,10 +201,10 @@ static inline void ut_link_remove_first(struct ut_link *link)
     UT_ASSERT(link->first <= link->vcq->toq_mask);
     link->first = link->vcq->toq[link->first].next;
     if (link->first == UT_NO_SLOT)
-        link->append = &link->first;
+        link->list_end = &link->first;
 }
 
-/* Returns the sequence number of a posted message or immediate. */
+/* Counts a posted message or immediate, and returns its sequence number. */
 static inline uint64_t ut_link_count_tx(struct ut_link *link)
 {
     return ++link->tx_number;
@@ -208,15 +212,15 @@ static inline uint64_t ut_link_count_tx(struct ut_link *link)
 
 /* Cookies of requests: the kind in the low three bits, a number above them. */
 enum ut_cookie {
-    UT_COOKIE_NONE,
+    UT_COOKIE_NONE, /* an empty write, or a request that ends with the peer's reply */
     UT_COOKIE_SLOT, /* TOQ slot number */
     UT_COOKIE_READ, /* read of the STag table */
-    UT_COOKIE_MSG,
+    UT_COOKIE_MSG,  /* sequence number of a message */
     UT_COOKIE_PART, /* TOQ slot number of a split put */
 };
-static inline uint64_t ut_cookie(enum ut_cookie what, uint32_t which)
+static inline uint64_t ut_cookie(enum ut_cookie kind, uint32_t number)
 {
-    return (uint64_t)which << 3 | what;
+    return (uint64_t)number << 3 | kind;
 }
 
 /* Registered memory of a VCQ into which remote STag tables are read. */
@@ -226,7 +230,9 @@ _Static_assert(sizeof(struct ut_stag_dir_entry) <= UT_SCRATCH_SIZE,
 
 /* Numbers of communications by state, and of unacknowledged messages, for messages to users. */
 struct ut_link_pending {
-    unsigned int waiting, posted, done, messages;
+    unsigned int waiting, posted;
+    unsigned int done; /* complete, behind an earlier one */
+    unsigned int messages;
 };
 struct ut_link_pending ut_link_pending(const struct ut_link *link);
 /* Returns a text: what the link waits for. */
@@ -236,14 +242,15 @@ const char *ut_link_wait_reason(const struct ut_link *link, const struct ut_link
 struct ut_link_ops {
     const struct prov_callbacks *rail_callbacks; /* of the endpoints of rails */
     void (*connected)(struct ut_link *link); /* the connection is up; the hello is processed next */
-    void (*post_waiting)(struct ut_link *link); /* posts waiting communications */
-    /* fails all communications with this MRQ error */
-    void (*give_up)(struct ut_link *link, int rc);
-    void (*repost_all)(struct ut_link *link); /* all communications have to be posted again */
-    /* The peer has received `count` messages of the link. `recreated`: the peer has freed its VCQ
-     * and created it again. */
+    void (*post_waiting)(struct ut_link *link); /* posts the communications that are not posted */
+    /* fails all outstanding communications with this MRQ error; the cause is link->why */
+    void (*fail_all)(struct ut_link *link, int rc);
+    void (*repost_all)(struct ut_link *link); /* marks all communications as not posted */
+    /* Ends the communications whose last message is among the `count` messages that the peer has
+     * received. `recreated`: the peer has freed its VCQ and created it again. */
     void (*delivered)(struct ut_link *link, uint64_t count, bool recreated);
-    /* describes an error that the program has not polled: ut_describe_unread_error() */
+    /* writes a text about the oldest error that the program has not polled from this queue. False:
+     * there is none. See ut_describe_unread_error() */
     bool (*describe_unread_error)(struct ut_vcq *vcq, enum ut_queue queue, char *buf, size_t size);
 };
 

@@ -7,17 +7,20 @@
 #include "link/unacked.h"
 #include "util/log.h"
 
-/* Unsignalled: the completion of a later message acknowledges this one. */
+/* Posts a message with the next sequence number. Returns the result of prov_ops.send().
+ * Unsignalled: the completion of a later message acknowledges this one. */
 static inline int post_message(struct ut_link *link, const void *data, size_t size, uint32_t flags)
 {
     return link->ops->send(link->conn, data, size, flags,
                            ut_cookie(UT_COOKIE_MSG, (uint32_t)(link->tx_number + 1)));
 }
 
-/* Makes ut_link_run_scheduled() close the link, since no callback of the link may be running then.
- * Without memory, a message or an announced STADD was lost: the peer would wait for the message for
- * ever, or later notices would name an unknown STADD. Both sides notice the close. */
-static void __attribute__((noinline, cold)) fail_link_later(struct ut_link *link, const char *what)
+/* Schedules the link for ut_link_run_scheduled(), which closes it: this function may run inside a
+ * callback of the link's connection, where the connection must not be closed. The link must close
+ * because a message or an announced STADD was lost for lack of memory: the peer would wait for the
+ * message for ever, or later notices would name an unknown STADD. Both sides notice the close. */
+static void __attribute__((noinline, cold))
+schedule_link_failure(struct ut_link *link, const char *what)
 {
     if (!link->lacks_memory)
         ut_error("link",
@@ -32,21 +35,23 @@ void ut_link_store_announced(struct ut_link *link, uint32_t slot, utofu_stadd_t 
     if (ut_announced_store(&link->rx_announced, slot, stadd))
         return;
     ut_announced_disable(&link->rx_announced);
-    fail_link_later(link, "STADDs announced by");
+    schedule_link_failure(link, "STADDs announced by");
 }
 
+/* Appends a copy of the message to the list of unacknowledged messages. NULL: no memory, the link
+ * will be closed. */
 static struct ut_link_msg *append_unacked(struct ut_link *link, const void *data, size_t size,
                                           uint32_t flags)
 {
     struct ut_link_msg *m = link->msg_spare;
 
-    if (__builtin_expect(m && size <= UT_MSG_SMALL, 1)) {
+    if (__builtin_expect(m && size <= UT_MSG_BUFFER_SIZE, 1)) {
         link->msg_spare = m->next;
         link->num_spare--;
     } else {
-        m = malloc(sizeof(*m) + (size <= UT_MSG_SMALL ? UT_MSG_SMALL : size));
+        m = malloc(sizeof(*m) + (size <= UT_MSG_BUFFER_SIZE ? UT_MSG_BUFFER_SIZE : size));
         if (!m) {
-            fail_link_later(link, "a message to");
+            schedule_link_failure(link, "a message to");
             return NULL;
         }
     }

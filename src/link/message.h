@@ -13,10 +13,11 @@ void ut_link_send(struct ut_link *link, const void *data, size_t size, bool soli
  * short, the link is closed. */
 void ut_link_store_announced(struct ut_link *link, uint32_t slot, utofu_stadd_t stadd);
 
-/* Posts queued messages until the queue is full. */
+/* Posts queued messages until the provider's queue is full. */
 void ut_link_post_messages(struct ut_link *link);
 
-/* Handles a completion: the messages up to the message with this cookie have arrived. */
+/* Handles the completion of the message with this cookie. PROV_OK: frees this message and all
+ * earlier ones, which have arrived. */
 void ut_link_msg_done(struct ut_link *link, uint64_t cookie, enum prov_status status);
 
 #endif

@@ -39,14 +39,15 @@ bool ut_link_alloc_rx_announced(struct ut_link *link)
     return false;
 }
 
+/* `detail` of the cause: see enum ut_cause. */
 static struct ut_link_outcome make_outcome(enum ut_fsm_event event, enum ut_cause cause,
-                                           uint64_t timeout_s)
+                                           uint64_t detail)
 {
     return (struct ut_link_outcome){.event = event,
-                                    .why = {.cause = (uint8_t)cause, .detail = timeout_s}};
+                                    .why = {.cause = (uint8_t)cause, .detail = detail}};
 }
 
-static struct ut_link_outcome reject_address(uint32_t rank)
+static struct ut_link_outcome invalid_address_outcome(uint32_t rank)
 {
     ut_error("link",
              "rank %u published an address that is not an address of this library; start it with "
@@ -55,9 +56,9 @@ static struct ut_link_outcome reject_address(uint32_t rank)
     return make_outcome(UT_FSM_NO_OWNER, UT_CAUSE_INVALID_ADDRESS, 0);
 }
 
-/* This process lacks a resource that may become free; the peer may be healthy. */
-static struct ut_link_outcome retry_or_fail_shortage(const struct ut_link *link, int rc,
-                                                     uint64_t now)
+/* This process lacks a resource that may become free; the peer may be healthy. Returns TRY_LATER
+ * before the deadline, then LOCAL_ERROR. */
+static struct ut_link_outcome shortage_outcome(const struct ut_link *link, int rc, uint64_t now)
 {
     if (now < link->deadline_ms)
         return make_outcome(UT_FSM_TRY_LATER, UT_CAUSE_NONE, 0);
@@ -79,28 +80,28 @@ static struct ut_link_outcome send_connect_request(struct ut_link *link, const s
     if (!e)
         return make_outcome(UT_FSM_LOCAL_ERROR, UT_CAUSE_DEVICE, 0);
     if (!ut_link_alloc_rx_announced(link))
-        return retry_or_fail_shortage(link, -ENOMEM, now);
+        return shortage_outcome(link, -ENOMEM, now);
     ut_link_use_endpoint(link, e);
-    ut_link_fill_hello(link, peer->provider, link->serial, &hello);
-    int rc = link->ops->connect(e->ep, peer->addr, peer->addr_size, link->peer_tni, link->key,
+    ut_link_fill_hello(link, link->serial, &hello);
+    int rc = link->ops->connect(e->ep, peer->addr, peer->addr_size, link->peer_tni, link->id_key,
                                 &hello, sizeof(hello), link, &link->conn);
     if (rc == 0)
         return make_outcome(UT_FSM_REQUEST_SENT, UT_CAUSE_NONE, 0);
     link->conn = NULL;
     if (rc == -EPROTO)
-        return reject_address(peer->rank);
+        return invalid_address_outcome(peer->rank);
     if (rc == -EHOSTUNREACH)
         return make_outcome(UT_FSM_NO_OWNER, UT_CAUSE_UNREACHABLE, 0);
     if (rc == -ENOMEM)
-        return retry_or_fail_shortage(link, rc, now);
+        return shortage_outcome(link, rc, now);
     if (rc == -EAGAIN && now < link->deadline_ms)
         return make_outcome(UT_FSM_TRY_LATER, UT_CAUSE_NONE, 0);
     return make_outcome(rc == -EAGAIN ? UT_FSM_DEADLINE_PASSED : UT_FSM_LOCAL_ERROR, UT_CAUSE_LOST,
                         timeout_s);
 }
 
-/* Warns once if the owner has not called the library for a long time. */
-static void warn_owner_absent(struct ut_link *link, const struct ut_peer *owner, int why,
+/* Warns once if the owner has not called the library for a long time. `rc`: error of the lookup. */
+static void warn_owner_absent(struct ut_link *link, const struct ut_peer *owner, int rc,
                               uint64_t now)
 {
     uint64_t allowed = ut_env_num(UT_ENV_JOB_TIMEOUT) * 1000;
@@ -114,7 +115,7 @@ static void warn_owner_absent(struct ut_link *link, const struct ut_peer *owner,
         snprintf(who, sizeof(who), "the owner of VCQ %016llx", (unsigned long long)link->peer);
     else
         snprintf(who, sizeof(who), "rank %u", owner->rank);
-    if (why == -EBUSY)
+    if (rc == -EBUSY)
         ut_warn("link",
                 "%s cannot be looked up while the program is in MPI, which has the launcher's "
                 "socket; communications with it wait for the next utofu call of this process, and "
@@ -132,6 +133,7 @@ static void warn_owner_absent(struct ut_link *link, const struct ut_peer *owner,
                 who, (unsigned long long)allowed / 1000);
 }
 
+/* Returns the cause for a failed lookup of the owner. */
 static enum ut_cause cause_from_errno(int rc)
 {
     return rc == -EAGAIN         ? UT_CAUSE_NOT_STARTED
@@ -157,7 +159,7 @@ struct ut_link_outcome ut_link_connect_to_owner(struct ut_link *link)
         return make_outcome(UT_FSM_TRY_LATER, UT_CAUSE_NONE, 0);
     }
     if (ut_peers_is_shortage(rc))
-        return retry_or_fail_shortage(link, rc, now);
+        return shortage_outcome(link, rc, now);
     if (rc == -EAGAIN)
         ut_warn("link",
                 "the owner of VCQ %016llx has not called the library within %llu s, or the "

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory keys for further ports (rails) of other devices: see rails.h. The region has the keys of
- * this process (stag/extra_mr.c). A message requests the keys of the peer once the puts to an STag
- * add up to the size of the STag. The keys are stored with the address and size of the STag: keys
- * of an earlier registration are not used.
+ * Memory keys for further ports (rails) of other devices: see rails.h. This process's own keys are
+ * in struct ut_region of the local STag (stag/extra_mr.c). The peer's keys are requested by a
+ * message when the puts to an STag that lacked keys add up to the size of the STag. They are stored
+ * with the address and size of the STag: keys of an earlier registration are not used.
  */
 #include <stdlib.h>
 
@@ -16,6 +16,7 @@ enum {
     LAST_PAUSE_MS = 64000
 }; /* between two requests for the keys of an STag */
 
+/* Returns the place for the STag's keys, which may have the keys of another STag. */
 static struct ut_rail_keys *key_cache_entry(const struct ut_rails *rails, uint32_t index)
 {
     return &rails->keys[index & (UT_NUM_RAIL_KEYS - 1)];
@@ -31,9 +32,9 @@ static bool alloc_keys(struct ut_rails *rails)
     return rails->keys != NULL;
 }
 
-/* Returns the keys of the STag, new ones if its entry in the peer's table has changed. NULL: the
- * entry was not read, or no memory. */
-static struct ut_rail_keys *get_keys(struct ut_link *link, uint32_t index)
+/* Returns the stored keys of the STag. Resets them if they are of another STag, or if the STag's
+ * entry in the peer's table has changed. NULL: the entry was not read, or no memory. */
+static struct ut_rail_keys *find_or_reset_keys(struct ut_link *link, uint32_t index)
 {
     const struct ut_cached_stag *e = ut_stag_cache_find(&link->stag_cache, index);
 
@@ -46,6 +47,8 @@ static struct ut_rail_keys *get_keys(struct ut_link *link, uint32_t index)
     return k;
 }
 
+/* Requests keys of the STag if puts to it were long enough and the pause is over. `missing`: bit n:
+ * the key for rail n + 1. */
 static void request_keys(struct ut_link *link, struct ut_rail_keys *k, utofu_stadd_t to,
                          unsigned int missing)
 {
@@ -54,7 +57,7 @@ static void request_keys(struct ut_link *link, struct ut_rail_keys *k, utofu_sta
         .rmt_stadd = to};
     uint64_t now = ut_now_ms();
 
-    if (k->bytes < k->size || now < k->next_attempt_ms)
+    if (k->bytes_without_keys < k->size || now < k->next_attempt_ms)
         return;
     k->pause_ms = ut_retry_delay_next_ms(k->pause_ms, FIRST_PAUSE_MS, LAST_PAUSE_MS);
     k->next_attempt_ms = now + k->pause_ms;
@@ -68,7 +71,7 @@ unsigned int ut_rails_find_keys(struct ut_link *link, const struct ut_stag_local
     struct prov *prov = ut_rails_prov(link);
     const struct ut_rails *rails = link->rails;
     struct ut_rail_keys *k =
-        rails->rmt_other_devices ? get_keys(link, ut_link_stag_index(link, to)) : NULL;
+        rails->rmt_other_devices ? find_or_reset_keys(link, ut_link_stag_index(link, to)) : NULL;
     unsigned int usable = 0, missing = 0;
 
     for (unsigned int n = 0; n < UT_MAX_RAILS; n++) {
@@ -89,7 +92,7 @@ unsigned int ut_rails_find_keys(struct ut_link *link, const struct ut_stag_local
         usable |= has_lcl_key && has_rmt_key ? 1u << n : 0;
     }
     if (k && missing) {
-        k->bytes += length;
+        k->bytes_without_keys += length;
         request_keys(link, k, to, missing);
     }
     return usable;
@@ -133,6 +136,7 @@ static void reply_with_keys(struct ut_link *link, const struct ut_msg_rail_keys 
     ut_link_send(link, &m, sizeof(m), true);
 }
 
+/* Stores the keys of the peer's reply if they belong to the current entry of the STag. */
 static void store_keys(struct ut_link *link, const struct ut_msg_rail_keys *m)
 {
     uint32_t index = ut_link_stag_index(link, m->rmt_stadd);

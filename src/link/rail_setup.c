@@ -4,6 +4,7 @@
 
 #include "link/rails.h"
 
+/* Returns the value for lcl_other_devices. */
 static uint8_t find_other_devices(const struct ut_link *link, unsigned int max_rails)
 {
     struct prov *prov = ut_rails_prov(link);
@@ -18,11 +19,11 @@ static uint8_t find_other_devices(const struct ut_link *link, unsigned int max_r
 static bool may_have_rails(const struct ut_link *link)
 {
     return link->ops->set_split_threshold && !link->passive && !ut_vcq_is_internal(link->vcq) &&
-           link->key != ut_vcq_id_key(link->vcq->id);
+           link->id_key != ut_vcq_id_key(link->vcq->id);
 }
 
-/* Allocates the rails. Assumes that all ports of the peer belong to other devices, until the peer's
- * message UT_MSG_RAILS. */
+/* Allocates the rails. Until the message UT_MSG_RAILS of the peer arrives, all its ports count as
+ * ports of other devices. */
 static bool alloc_rails(struct ut_link *link)
 {
     struct ut_rails *rails = calloc(1, sizeof(*rails));

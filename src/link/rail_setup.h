@@ -7,9 +7,9 @@
 
 /* Called when the link's connection is up: allows rails if this process may have them. */
 void ut_rails_enable(struct ut_link *link);
-/* Invalidates all keys: the peer has recreated its VCQ. */
+/* Frees the table of the peer's memory keys: the peer has recreated its VCQ. */
 void ut_rails_drop_keys(struct ut_link *link);
-/* Closes the rails of a link that is destroyed. */
+/* Closes and frees the rails of a link that is destroyed. */
 void ut_rails_close(struct ut_link *link);
 
 #endif

@@ -16,7 +16,7 @@
  * these bits. */
 enum { KEY_BITS = 46 };
 
-static uint64_t rail_id(uint64_t key, unsigned int number)
+static uint64_t rail_endpoint_id(uint64_t key, unsigned int number)
 {
     return key | (uint64_t)number << KEY_BITS;
 }
@@ -45,7 +45,7 @@ static struct prov_ep *open_endpoint(const struct ut_link *link, unsigned int nu
     struct prov *prov = ut_rails_prov(link);
     unsigned int at = vcq->num_eps - vcq->num_rails + number - 1;
     const struct prov_ep_attr attr = {.tni = vcq->tni + number,
-                                      .id = rail_id(ut_vcq_id_key(vcq->id), number),
+                                      .id = rail_endpoint_id(ut_vcq_id_key(vcq->id), number),
                                       .owner = vcq,
                                       .callbacks = vcq->link_ops->rail_callbacks,
                                       .depth = vcq->toq_mask + 1,
@@ -72,6 +72,7 @@ static struct prov_ep *open_endpoint(const struct ut_link *link, unsigned int nu
     return e->ep;
 }
 
+/* Opens the endpoints of all rails that this side can have. Returns their number. */
 static unsigned int open_endpoints(const struct ut_link *link)
 {
     unsigned int max_rails = uses_many_ports(link) ? 0 : link->rails->max_rails, n = 0;
@@ -81,6 +82,7 @@ static unsigned int open_endpoints(const struct ut_link *link)
     return n;
 }
 
+/* Tells the peer the number of endpoints of this side. UT_MSG_FLAG_REQUEST: the peer replies. */
 static void send_rail_count(struct ut_link *link, unsigned int number, unsigned int flags)
 {
     const struct ut_msg_head m = {.type = UT_MSG_RAILS,
@@ -92,13 +94,15 @@ static void send_rail_count(struct ut_link *link, unsigned int number, unsigned 
     ut_link_send(link, &m, sizeof(m), true);
 }
 
+/* Sets the time of the next attempt to connect rails. */
 static void pause_connecting(struct ut_rails *rails)
 {
     rails->pause_ms =
-        ut_retry_delay_next_ms(rails->pause_ms, UT_RAILS_FIRST_PAUSE_MS, UT_RAILS_LAST_PAUSE_MS);
+        ut_retry_delay_next_ms(rails->pause_ms, UT_RAILS_FIRST_PAUSE_MS, UT_RAILS_MAX_PAUSE_MS);
     rails->next_attempt_ms = ut_now_ms() + rails->pause_ms;
 }
 
+/* Opens endpoints and asks the peer to open as many, unless the pause is not over. */
 static void request_rails(struct ut_link *link)
 {
     if (ut_now_ms() < link->rails->next_attempt_ms)
@@ -119,6 +123,7 @@ bool ut_rails_are_up(struct ut_link *link)
     return false;
 }
 
+/* Sends the connect request of a rail. On an error the rail stays down. */
 static void connect_rail(struct ut_link *link, const struct ut_peer *peer, unsigned int number)
 {
     struct ut_rail *rail = &link->rails->rail[number - 1];
@@ -126,10 +131,10 @@ static void connect_rail(struct ut_link *link, const struct ut_peer *peer, unsig
 
     if (rail->conn)
         return;
-    ut_link_fill_hello(link, link->provider, link->serial, &hello);
+    ut_link_fill_hello(link, link->serial, &hello);
     int rc = link->ops->connect(open_endpoint(link, number), peer->addr, peer->addr_size,
-                                link->peer_tni + number, rail_id(link->key, number), &hello,
-                                sizeof(hello), rail, &rail->conn);
+                                link->peer_tni + number, rail_endpoint_id(link->id_key, number),
+                                &hello, sizeof(hello), rail, &rail->conn);
     if (rc != 0)
         rail->conn = NULL;
 }
@@ -150,7 +155,7 @@ void ut_rails_on_message(struct ut_link *link, const struct ut_msg_head *m)
     link->rails->rmt_other_devices = m->other_devices;
     if (n > m->rail_count)
         n = m->rail_count;
-    if (n == 0 || link->key < ut_vcq_id_key(link->vcq->id) ||
+    if (n == 0 || link->id_key < ut_vcq_id_key(link->vcq->id) ||
         !ut_vcq_id_unpack(link->peer, &ident) || ut_peers_find_owner(&ident, &peer) != 0)
         return;
     for (unsigned int number = 1; number <= n; number++)
@@ -158,10 +163,10 @@ void ut_rails_on_message(struct ut_link *link, const struct ut_msg_head *m)
 }
 
 void ut_rails_on_request(struct ut_vcq *vcq, struct prov *prov, struct prov_conn *conn,
-                         uint64_t peer_id, const void *hello, size_t size)
+                         uint64_t peer_endpoint_id, const void *hello, size_t size)
 {
-    unsigned int number = (unsigned int)(peer_id >> KEY_BITS);
-    struct ut_link *link = ut_link_lookup(vcq, peer_id & ((UINT64_C(1) << KEY_BITS) - 1));
+    unsigned int number = (unsigned int)(peer_endpoint_id >> KEY_BITS);
+    struct ut_link *link = ut_link_lookup(vcq, peer_endpoint_id & ((UINT64_C(1) << KEY_BITS) - 1));
     struct ut_hello peer_hello = {0}, own_hello;
 
     if (size == sizeof(peer_hello))
@@ -173,11 +178,12 @@ void ut_rails_on_request(struct ut_vcq *vcq, struct prov *prov, struct prov_conn
         return;
     }
     struct ut_rail *rail = &link->rails->rail[number - 1];
-    ut_link_fill_hello(link, link->provider, link->serial, &own_hello);
+    ut_link_fill_hello(link, link->serial, &own_hello);
     if (prov->ops->accept(conn, &own_hello, sizeof(own_hello), rail) == 0)
         rail->conn = conn;
 }
 
+/* Returns the speed in Mbit/s of the port of a rail; 0: of the link's own connection. */
 static uint32_t speed_of(const struct ut_link *link, unsigned int number)
 {
     struct prov *prov = ut_rails_prov(link);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A hash table with 56 bytes for each pair of a freed VCQ's id and a peer of this VCQ. Entries are
+/* A hash table of receive histories: 56 bytes for each pair of a freed VCQ and a peer. Entries are
  * never removed: the numbers of ids and of peers limit the number of entries. */
 #include "link/rx_history.h"
 

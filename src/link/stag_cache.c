@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Doubles the list of chunks until it includes chunk n. */
+/* Doubles the list of chunks until it includes chunk n. False: no memory. */
 static bool grow_chunk_list(struct ut_stag_cache *cache, uint32_t n)
 {
     uint32_t num = cache->num_chunks ? cache->num_chunks : 2;
@@ -42,10 +42,10 @@ struct ut_cached_stag *ut_stag_cache_find_or_add(struct ut_stag_cache *cache, ui
 
     if (!chunk)
         return NULL;
-    struct ut_cached_stag **block = &chunk->blocks[index % UT_STAG_CHUNK / UT_CACHED_BLOCK];
+    struct ut_cached_stag **block = &chunk->blocks[index % UT_STAG_CHUNK / UT_CACHED_BLOCK_STAGS];
     if (!*block)
-        *block = calloc(UT_CACHED_BLOCK, sizeof(**block));
-    return *block ? &(*block)[index % UT_CACHED_BLOCK] : NULL;
+        *block = calloc(UT_CACHED_BLOCK_STAGS, sizeof(**block));
+    return *block ? &(*block)[index % UT_CACHED_BLOCK_STAGS] : NULL;
 }
 
 static void free_blocks(struct ut_cached_chunk *chunk)

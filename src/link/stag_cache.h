@@ -11,13 +11,14 @@
 
 #include "stag/stag.h"
 
-enum { UT_CACHED_BLOCK = 16, UT_CACHED_BLOCKS = UT_STAG_CHUNK / UT_CACHED_BLOCK };
+enum { UT_CACHED_BLOCK_STAGS = 16, UT_CACHED_BLOCKS = UT_STAG_CHUNK / UT_CACHED_BLOCK_STAGS };
 
 /* One entry of the peer's STag table, as read last. */
 struct ut_cached_stag {
     uint64_t base, size;
     uint32_t rkey;
-    uint32_t info; /* as in struct ut_stag_entry; 0: was not registered at the last read */
+    uint32_t flags_and_generation; /* ut_stag_entry.info: bit 0: valid, bit 1: writable, bits 8..13:
+                                    * generation; 0: was not registered at the last read */
 };
 
 struct ut_cached_chunk {
@@ -46,9 +47,9 @@ static inline struct ut_cached_stag *ut_stag_cache_find(const struct ut_stag_cac
 {
     const struct ut_cached_chunk *chunk = ut_stag_cache_find_chunk(cache, index);
     struct ut_cached_stag *block =
-        chunk ? chunk->blocks[index % UT_STAG_CHUNK / UT_CACHED_BLOCK] : NULL;
+        chunk ? chunk->blocks[index % UT_STAG_CHUNK / UT_CACHED_BLOCK_STAGS] : NULL;
 
-    return block ? &block[index % UT_CACHED_BLOCK] : NULL;
+    return block ? &block[index % UT_CACHED_BLOCK_STAGS] : NULL;
 }
 
 /* As the functions above, but allocate a missing chunk or STag. NULL: no memory. */

@@ -5,6 +5,7 @@
 
 #include "link/link.h"
 
+/* Gives the link an entry of the VCQ's scratch memory. False: all are in use. */
 static bool alloc_scratch(struct ut_link *link)
 {
     struct ut_vcq *vcq = link->vcq;
@@ -30,13 +31,15 @@ static uint8_t *scratch_of(struct ut_link *link)
     return link->vcq->scratch + (size_t)(link->scratch - 1) * UT_SCRATCH_SIZE;
 }
 
-static void finish_read(struct ut_link *link)
+/* Ends the read of an entry, and frees its scratch memory. */
+static void end_read(struct ut_link *link)
 {
     link->reading = UT_STAG_NONE;
     free_scratch(link);
 }
 
-/* Posts the read of a directory entry or of an STag entry. */
+/* Posts the read of an STag entry. If the address of the entry's chunk is unknown, posts the read
+ * of the chunk's directory entry instead. Returns the result of prov_ops.read(). */
 static int post_read(struct ut_link *link)
 {
     uint32_t index = link->reading;
@@ -65,9 +68,9 @@ static void invalidate_stag(struct ut_link *link, uint32_t index)
 {
     struct ut_cached_stag *stag = ut_stag_cache_find(&link->stag_cache, index);
 
-    link->hot.size = 0;
+    link->last_stag.size = 0;
     if (stag)
-        stag->info = 0;
+        stag->flags_and_generation = 0;
 }
 
 /* Stores the result of the read in the cache. False: another read must follow. Without memory the
@@ -93,19 +96,20 @@ static bool store_read(struct ut_link *link)
         return false; /* torn read: the peer is writing the entry */
     struct ut_cached_stag *stag = ut_stag_cache_find_or_add(&link->stag_cache, index);
     if (stag)
-        *stag =
-            (struct ut_cached_stag){.base = e.base, .size = e.size, .rkey = e.rkey, .info = e.info};
+        *stag = (struct ut_cached_stag){
+            .base = e.base, .size = e.size, .rkey = e.rkey, .flags_and_generation = e.info};
     return true;
 }
 
-/* Reads until the STag entry is cached (true), or until a read is outstanding or fails (false). */
-static bool read_entry(struct ut_link *link)
+/* Posts reads until the STag entry is cached, or known to be inaccessible (true); or until a read
+ * is outstanding or cannot be posted (false). */
+static bool read_until_cached(struct ut_link *link)
 {
     for (;;) {
         int rc = post_read(link);
         if (rc >= 0 && (rc & PROV_COMPLETE)) {
             if (store_read(link)) {
-                finish_read(link);
+                end_read(link);
                 return true;
             }
             continue;
@@ -113,11 +117,11 @@ static bool read_entry(struct ut_link *link)
         if (rc == -EACCES || rc == -EFAULT) {
             /* access error: the peer has freed the VCQ with its table */
             ut_stag_cache_invalidate_chunk(&link->stag_cache, link->reading);
-            finish_read(link);
+            end_read(link);
             return true;
         }
         if (rc < 0) {
-            finish_read(link);
+            end_read(link);
             if (rc == -EAGAIN)
                 ut_link_schedule(link);
         }
@@ -125,9 +129,10 @@ static bool read_entry(struct ut_link *link)
     }
 }
 
-static void continue_read(struct ut_link *link)
+/* Goes on reading the entry. Posts the communications that wait for it if it is cached now. */
+static void read_on_then_post(struct ut_link *link)
 {
-    if (read_entry(link))
+    if (read_until_cached(link))
         link->vcq->link_ops->post_waiting(link);
 }
 
@@ -136,21 +141,21 @@ void ut_link_read_done(struct ut_link *link, enum prov_status status)
     if (link->reading == UT_STAG_NONE)
         return;
     if (status != PROV_OK) {
-        finish_read(link);
+        end_read(link);
         return; /* ut_link_on_down() follows; the new connection reads the entry again */
     }
     if (!store_read(link)) {
-        continue_read(link);
+        read_on_then_post(link);
         return;
     }
     uint32_t index = link->reading;
-    finish_read(link);
+    end_read(link);
     if (link->to_post != UT_NO_SLOT) {
         struct ut_slot *slot = &link->vcq->toq[link->to_post];
         /* The entry may have been read for an earlier ARMW, which the target's CPU has executed
          * meanwhile: then to_post needs another entry. */
         if (ut_link_stag_index(link, slot->desc.rmt_stadd) == index)
-            slot->fresh = true;
+            slot->stag_reread = true;
     }
     link->vcq->link_ops->post_waiting(link);
 }
@@ -159,22 +164,23 @@ void ut_link_invalidate_stag(struct ut_link *link, utofu_stadd_t stadd)
 {
     uint32_t index = ut_link_stag_index(link, stadd);
 
-    link->hot.size = 0;
+    link->last_stag.size = 0;
     invalidate_stag(link, index);
 }
 
+/* Returns 0 with the address; or UTOFU_ERR_MRQ_RMT_*. */
 static int check_access(const struct ut_cached_stag *e, uint32_t index, utofu_stadd_t stadd,
                         uint64_t length, bool write, uint64_t *addr)
 {
-    if (!(e->info & UT_STAG_VALID) ||
-        e->info >> UT_STAG_GENERATION_SHIFT != ut_stadd_generation(stadd))
+    if (!(e->flags_and_generation & UT_STAG_VALID) ||
+        e->flags_and_generation >> UT_STAG_GENERATION_SHIFT != ut_stadd_generation(stadd))
         return UTOFU_ERR_MRQ_RMT_STADD;
     uint64_t at = ut_stadd_offset(stadd) - ut_stadd_offset_of_base(index, e->base);
     if (at >= e->size && (at > e->size || length > 0))
         return UTOFU_ERR_MRQ_RMT_STADD;
     if (length > e->size - at)
         return UTOFU_ERR_MRQ_RMT_LENGTH;
-    if (write && !(e->info & UT_STAG_WRITABLE))
+    if (write && !(e->flags_and_generation & UT_STAG_WRITABLE))
         return UTOFU_ERR_MRQ_RMT_MEMORY;
     *addr = e->base + at;
     return 0;
@@ -193,7 +199,7 @@ bool ut_link_stadd_is_cached(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utof
 }
 
 bool ut_link_get_cached_entry(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_stadd_t stadd,
-                              uint64_t *at, struct ut_cached_stag *known)
+                              uint64_t *entry_addr, struct ut_cached_stag *cached)
 {
     struct ut_link *link = ut_link_lookup(vcq, ut_vcq_id_key(rmt_vcq_id));
     uint32_t index = link ? ut_link_stag_index(link, stadd) : UT_STAG_NONE;
@@ -204,8 +210,8 @@ bool ut_link_get_cached_entry(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, uto
     const struct ut_cached_stag *e = ut_stag_cache_find(&link->stag_cache, index);
     if (!chunk || chunk->addr == 0 || !e)
         return false;
-    *at = chunk->addr + index % UT_STAG_CHUNK * sizeof(struct ut_stag_entry);
-    *known = *e;
+    *entry_addr = chunk->addr + index % UT_STAG_CHUNK * sizeof(struct ut_stag_entry);
+    *cached = *e;
     return true;
 }
 
@@ -215,26 +221,27 @@ struct ut_failure ut_link_error_cause(const struct ut_link *link, utofu_stadd_t 
     uint32_t index = ut_link_stag_index(link, stadd);
     const struct ut_cached_stag *e = ut_stag_cache_find(&link->stag_cache, index);
 
-    if (!e || !(e->info & UT_STAG_VALID) ||
-        e->info >> UT_STAG_GENERATION_SHIFT != ut_stadd_generation(stadd))
+    if (!e || !(e->flags_and_generation & UT_STAG_VALID) ||
+        e->flags_and_generation >> UT_STAG_GENERATION_SHIFT != ut_stadd_generation(stadd))
         return (struct ut_failure){.cause = UT_CAUSE_NO_STAG};
     return ut_region_failure_cause(ut_stadd_offset_of_base(index, e->base), e->size,
-                                   e->info & UT_STAG_WRITABLE, stadd, length, write);
+                                   e->flags_and_generation & UT_STAG_WRITABLE, stadd, length,
+                                   write);
 }
 
 /* Caches the STag for ut_link_find_last_stag(). `addr` is the address of `stadd`. */
 static void set_last_stag(struct ut_link *link, const struct ut_cached_stag *e, utofu_stadd_t stadd,
                           uint64_t addr)
 {
-    if (!(e->info & UT_STAG_WRITABLE))
+    if (!(e->flags_and_generation & UT_STAG_WRITABLE))
         return;
-    link->hot = (struct ut_stadd_range){
+    link->last_stag = (struct ut_stadd_range){
         .first = stadd - (addr - e->base), .size = e->size, .delta = addr - stadd};
     link->last_stag_rkey = e->rkey;
 }
 
 int ut_link_find_memory_slow(struct ut_link *link, utofu_stadd_t stadd, uint64_t length, bool write,
-                             bool fresh, uint64_t *addr, uint32_t *rkey)
+                             bool no_reread, uint64_t *addr, uint32_t *rkey)
 {
     uint32_t index = ut_link_stag_index(link, stadd);
 
@@ -250,7 +257,7 @@ int ut_link_find_memory_slow(struct ut_link *link, utofu_stadd_t stadd, uint64_t
                 set_last_stag(link, e, stadd, *addr);
         }
         /* the cached entry may be outdated: a process can register an STag at any time */
-        if (rc == 0 || fresh)
+        if (rc == 0 || no_reread)
             return rc;
         if (link->reading != UT_STAG_NONE)
             return UTOFU_ERR_NOT_COMPLETED;
@@ -259,9 +266,9 @@ int ut_link_find_memory_slow(struct ut_link *link, utofu_stadd_t stadd, uint64_t
             return UTOFU_ERR_NOT_COMPLETED;
         }
         link->reading = index;
-        if (!read_entry(link))
+        if (!read_until_cached(link))
             return UTOFU_ERR_NOT_COMPLETED;
-        fresh = true;
+        no_reread = true;
     }
 }
 
@@ -277,8 +284,9 @@ bool ut_link_recheck_entry(struct ut_vcq *vcq, utofu_vcq_id_t rmt_vcq_id, utofu_
         return false;
     const struct ut_cached_stag before = *e;
     link->reading = index;
-    if (!read_entry(link))
+    if (!read_until_cached(link))
         return false; /* also if the read completes later: ut_link_read_done() */
     e = ut_stag_cache_find(&link->stag_cache, index);
-    return e && e->base == before.base && e->size == before.size && e->info == before.info;
+    return e && e->base == before.base && e->size == before.size &&
+           e->flags_and_generation == before.flags_and_generation;
 }

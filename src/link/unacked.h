@@ -8,8 +8,8 @@
 #include "link/link.h"
 
 enum {
-    UT_MSG_SMALL = 104, /* size of the message buffers that are reused */
-    UT_MSG_SPARES = 96, /* maximum number of free buffers: providers signal one send in 64 */
+    UT_MSG_BUFFER_SIZE = 104, /* size of the message buffers that are reused */
+    UT_MSG_MAX_SPARES = 96,   /* maximum number of free buffers: providers signal one send in 64 */
 };
 
 /* Frees the oldest unacknowledged message after its arrival. Reuses buffers of small messages, so
@@ -21,7 +21,7 @@ static inline void ut_link_free_oldest_unacked(struct ut_link *link)
     link->unacked_first = m->next;
     if (!link->unacked_first)
         link->unacked_last = &link->unacked_first;
-    if (__builtin_expect(m->size > UT_MSG_SMALL || link->num_spare >= UT_MSG_SPARES, 0)) {
+    if (__builtin_expect(m->size > UT_MSG_BUFFER_SIZE || link->num_spare >= UT_MSG_MAX_SPARES, 0)) {
         free(m);
         return;
     }
@@ -30,11 +30,12 @@ static inline void ut_link_free_oldest_unacked(struct ut_link *link)
     link->num_spare++;
 }
 
+/* Frees all unacknowledged messages, queued ones too. */
 void ut_link_free_unacked(struct ut_link *link);
 void ut_link_free_spare_buffers(struct ut_link *link);
-/* Frees the messages that arrived before the connection broke; they are not sent again. The other
- * messages get new numbers when they are posted again: until then newer messages may have their old
- * numbers. */
+/* Frees the messages with numbers up to `count`, which arrived before the connection broke. Queues
+ * the other messages to be posted again, with new sequence numbers: their old numbers may go to
+ * newer messages. */
 void ut_link_ack_and_requeue(struct ut_link *link, uint64_t count);
 
 #endif

@@ -56,7 +56,7 @@ enum ut_slot_stage {
 /* State of a put in parts over several connections: engine/parts.c. */
 enum ut_slot_split {
     UT_SPLIT_POSTED = 1,            /* was posted in parts; a repetition uses one connection */
-    UT_SPLIT_OUTSTANDING = 2,       /* has not ended; counted in ut_rails.out */
+    UT_SPLIT_OUTSTANDING = 2,       /* has not ended; counted in ut_rails.split_puts_out */
     UT_SPLIT_PART_NOT_EXECUTED = 4, /* a part was certainly not executed */
     UT_SPLIT_PART_UNKNOWN = 8,      /* it is unknown whether a part was executed */
 };
@@ -90,13 +90,13 @@ struct ut_slot {
     };
     union {
         struct {
-            bool fresh;      /* the STag entry of the peer was read again for this slot */
-            bool applied;    /* ARMW: executed; only the notice may be missing */
-            uint8_t retries; /* number of retries after access errors */
-            uint8_t cause;   /* cause of tcq_rc or mrq_rc: enum ut_cause */
-            bool reply_owed; /* ARMW: the target has received it; the reply is outstanding */
-            uint8_t parted;  /* put: enum ut_slot_split */
-            uint8_t by_rail; /* put: number of `pending` requests on other connections (rails) */
+            bool stag_reread; /* the STag entry of the peer was read again for this slot */
+            bool applied;     /* ARMW: executed; only the notice may be missing */
+            uint8_t retries;  /* number of retries after access errors */
+            uint8_t cause;    /* cause of tcq_rc or mrq_rc: enum ut_cause */
+            bool reply_owed;  /* ARMW: the target has received it; the reply is outstanding */
+            uint8_t parted;   /* put: enum ut_slot_split */
+            uint8_t by_rail;  /* put: number of `pending` requests on other connections (rails) */
             uint8_t unused_history;
         };
         uint64_t history; /* the fields above as one word */

@@ -298,11 +298,11 @@ Test(tables, stags_are_those_that_were_read)
         if (x >> 16 & 1) {
             struct ut_cached_stag *stag = ut_stag_cache_find_or_add(&remote, index);
             cr_assert(stag);
-            cr_assert_eq(stag->info, model[index]);
-            stag->info = model[index] = (uint32_t)i + 1;
+            cr_assert_eq(stag->flags_and_generation, model[index]);
+            stag->flags_and_generation = model[index] = (uint32_t)i + 1;
         } else {
             const struct ut_cached_stag *stag = ut_stag_cache_find(&remote, index);
-            cr_assert_eq(stag ? stag->info : 0, model[index]);
+            cr_assert_eq(stag ? stag->flags_and_generation : 0, model[index]);
         }
         if (x % 512 == 0) {
             ut_stag_cache_invalidate_chunk(&remote, index);
@@ -313,7 +313,7 @@ Test(tables, stags_are_those_that_were_read)
     }
     for (uint32_t index = 0; index < INDICES; index++) {
         const struct ut_cached_stag *stag = ut_stag_cache_find(&remote, index);
-        cr_assert_eq(stag ? stag->info : 0, model[index]);
+        cr_assert_eq(stag ? stag->flags_and_generation : 0, model[index]);
     }
     ut_stag_cache_free(&remote);
     for (uint32_t index = 0; index < INDICES; index++)
