@@ -398,7 +398,7 @@ int ut_engine_progress_slow(struct ut_vcq *vcq)
 {
     int events = 0;
 
-    if (vcq->waiting)
+    if (vcq->scheduled_links)
         events += ut_link_run_scheduled(vcq);
     if (vcq->handlers)
         events += vcq->handlers->progress(vcq);

@@ -71,7 +71,7 @@ static inline bool ut_engine_progress(struct ut_vcq *vcq)
     do
         events += e->ops->ep_poll(e->ep);
     while (++e < vcq->eps_end);
-    if (__builtin_expect(vcq->waiting || vcq->more_to_do, 0))
+    if (__builtin_expect(vcq->scheduled_links || vcq->more_to_do, 0))
         events += ut_engine_progress_slow(vcq);
     return events > 0;
 }

@@ -20,6 +20,7 @@ void ut_announced_clear(struct ut_announced *table)
     *table = (struct ut_announced){.stadds = empty_table};
 }
 
+/* Gives the table these STADDs, and frees the earlier ones. */
 static void replace_table(struct ut_announced *table, utofu_stadd_t *stadds, uint32_t slots)
 {
     free_table(table);
@@ -60,6 +61,7 @@ unsigned int ut_announced_reserve_slot(struct ut_announced *table, utofu_stadd_t
     return ut_announced_slot(table, stadd);
 }
 
+/* Replaces the table by one with `slots` slots, and copies the STADDs. False: no memory. */
 static bool grow_receiver_table(struct ut_announced *table, uint32_t slots)
 {
     utofu_stadd_t *stadds = calloc(slots, sizeof(*stadds));

@@ -61,6 +61,7 @@ static void set_deadline(struct ut_link *link, uint64_t limit_ms)
     link->backoff_ms = 0;
 }
 
+/* Waits up to UT_FSM_CROSSED_WAIT_MS for the peer's connect request. */
 static void await_peer_request(struct ut_link *link)
 {
     link->retry_ms = ut_now_ms() + UT_FSM_CROSSED_WAIT_MS;
@@ -92,6 +93,7 @@ static void close_connection(struct ut_link *link)
     link->vcq->link_ops->repost_all(link);
 }
 
+/* Asks the provider whether the connection may reorder writes. */
 static void query_order(struct ut_link *link)
 {
     link->any_order = link->ops->any_order && link->ops->any_order(link->conn);
@@ -141,6 +143,7 @@ static void complete_connection(struct ut_link *link, const struct handshake *ha
         reject_incompatible(link);
 }
 
+/* Looks up the owner, sends it a connect request, and applies the resulting event. */
 static void connect_to_owner(struct ut_link *link)
 {
     struct ut_link_outcome outcome = ut_link_connect_to_owner(link);
@@ -280,11 +283,11 @@ static void fail_no_memory(struct ut_link *link)
 
 int ut_link_run_scheduled(struct ut_vcq *vcq)
 {
-    struct ut_link *list = vcq->waiting;
+    struct ut_link *list = vcq->scheduled_links;
     uint64_t now = ut_now_ms();
     int ended = 0;
 
-    vcq->waiting = NULL;
+    vcq->scheduled_links = NULL;
     vcq->runs_scheduled = true;
     while (list) {
         struct ut_link *link = list;
@@ -306,7 +309,7 @@ uint64_t ut_link_next_deadline(const struct ut_vcq *vcq, uint64_t now)
 {
     uint64_t until = UINT64_MAX;
 
-    for (const struct ut_link *link = vcq->waiting; link; link = link->next_scheduled) {
+    for (const struct ut_link *link = vcq->scheduled_links; link; link = link->next_scheduled) {
         uint64_t due = is_due(link, now) ? now : link->retry_ms;
         until = due < until ? due : until;
     }
@@ -529,7 +532,7 @@ void ut_link_destroy_all(struct ut_vcq *vcq)
         free(link);
     }
     ut_hash_free(&vcq->links_by_key);
-    vcq->waiting = NULL;
+    vcq->scheduled_links = NULL;
     vcq->passive = NULL;
     ut_link_set_last(vcq, NULL, 0);
 }

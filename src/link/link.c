@@ -73,8 +73,8 @@ void ut_link_schedule(struct ut_link *link)
     if (link->is_scheduled)
         return;
     link->is_scheduled = true;
-    link->next_scheduled = link->vcq->waiting;
-    link->vcq->waiting = link;
+    link->next_scheduled = link->vcq->scheduled_links;
+    link->vcq->scheduled_links = link;
     if (!link->vcq->runs_scheduled) /* otherwise ut_link_run_scheduled() is up the stack */
         ut_vcq_request_progress(link->vcq);
 }

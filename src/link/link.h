@@ -48,7 +48,7 @@ struct ut_link {
     uint8_t provider;                   /* index of `ops` among the providers */
     bool passive;                       /* accepting side of a connection of the VCQ to itself */
     bool was_up;                        /* the link was connected at least once */
-    bool is_scheduled;                  /* in vcq->waiting */
+    bool is_scheduled;                  /* is in vcq->scheduled_links */
     bool lacks_memory; /* no memory for a message or an announced STADD: the link must close */
     bool empty_write_posted;   /* a signalled empty write that completes the earlier requests is
                                   outstanding */
@@ -86,7 +86,7 @@ struct ut_link {
     };
 
     struct ut_link_msg *unacked_first, **unacked_last; /* all unacknowledged messages */
-    struct ut_link_msg *msg_to_post;
+    struct ut_link_msg *msg_to_post; /* the oldest of these that is not posted; NULL: none */
 
     /* the peer's writable STag that was used last: ut_link_find_last_stag() */
     struct ut_stadd_range last_stag; /* size 0: none */
@@ -94,7 +94,7 @@ struct ut_link {
 
     /* numbers of communications with a local notice: posted, and ended */
     uint32_t lcl_notices_begun, lcl_notices_ended;
-    struct ut_link_early_notice *early_first, **early_last;
+    struct ut_link_early_notice *early_first, **early_last; /* in the order of their arrival */
 
     /* STADDs announced to the peer, and by the peer: immediates name them by slot numbers */
     struct ut_announced tx_announced;
@@ -118,8 +118,9 @@ struct ut_link {
     uint64_t up_ms;                 /* time when the connection came up */
     uint32_t breaks, breaks_slot;   /* consecutive early breaks; the oldest slot at the last one */
 
-    struct ut_hash_entry by_key;
-    struct ut_link *all_next, *next_scheduled;
+    struct ut_hash_entry by_key;    /* in vcq->links_by_key */
+    struct ut_link *all_next;       /* in vcq->all_links */
+    struct ut_link *next_scheduled; /* in vcq->scheduled_links */
 
     /* the peer's STag table: a directory, whose entries have the addresses of chunks of STag
      * entries. dir_addr: address of the directory in the peer's memory */
@@ -177,7 +178,8 @@ void ut_link_set_last(struct ut_vcq *vcq, struct ut_link *link, utofu_vcq_id_t i
 /* Drops the cached part of the peer's STag table. */
 void ut_link_drop_stag_cache(struct ut_link *link);
 
-/* Adds the link to vcq->waiting, which the next progress call or the background thread checks. */
+/* Adds the link to vcq->scheduled_links, which the next progress call or the background thread
+ * checks. */
 void ut_link_schedule(struct ut_link *link);
 
 /* True if the peer was given up, for a pause or for good. */

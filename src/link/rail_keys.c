@@ -22,6 +22,7 @@ static struct ut_rail_keys *key_cache_entry(const struct ut_rails *rails, uint32
     return &rails->keys[index & (UT_NUM_RAIL_KEYS - 1)];
 }
 
+/* Allocates the table of the peer's keys at the first use. False: no memory. */
 static bool alloc_keys(struct ut_rails *rails)
 {
     if (rails->keys)

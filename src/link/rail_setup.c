@@ -16,6 +16,7 @@ static uint8_t find_other_devices(const struct ut_link *link, unsigned int max_r
     return (uint8_t)others;
 }
 
+/* True for a link from a VCQ of the program to another VCQ, over a provider that can split puts. */
 static bool may_have_rails(const struct ut_link *link)
 {
     return link->ops->set_split_threshold && !link->passive && !ut_vcq_is_internal(link->vcq) &&

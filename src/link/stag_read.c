@@ -26,6 +26,7 @@ static void free_scratch(struct ut_link *link)
     link->scratch = 0;
 }
 
+/* Returns the scratch memory that alloc_scratch() has given to the link. */
 static uint8_t *scratch_of(struct ut_link *link)
 {
     return link->vcq->scratch + (size_t)(link->scratch - 1) * UT_SCRATCH_SIZE;
@@ -64,6 +65,7 @@ static int post_read(struct ut_link *link)
     return link->ops->read(link->conn, &x);
 }
 
+/* Marks the cached entry as not registered. */
 static void invalidate_stag(struct ut_link *link, uint32_t index)
 {
     struct ut_cached_stag *stag = ut_stag_cache_find(&link->stag_cache, index);

@@ -94,7 +94,7 @@ void ut_thread_on_post(struct ut_vcq *vcq)
     if (vcq->pace != UT_PACE_COMPUTES || !ut_vcq_has_thread())
         return;
     vcq->seen_calls = ut_vcq_calls(vcq); /* the program does not poll: see visit_vcq() */
-    if (!ut_thread_poll_and_arm(vcq) || vcq->waiting)
+    if (!ut_thread_poll_and_arm(vcq) || vcq->scheduled_links)
         ut_vcq_request_progress(vcq);
 }
 
@@ -152,7 +152,7 @@ static void start_overdue(struct ut_vcq *vcq, void *arg)
 /* When to check a VCQ again whose program does not poll and whose links wait. 0: no link waits. */
 static uint64_t schedule_next_check(const struct ut_vcq *vcq, uint64_t now)
 {
-    if (!vcq->waiting)
+    if (!vcq->scheduled_links)
         return 0;
     uint64_t until = ut_link_next_deadline(vcq, now);
     if (until < now + WAITING_MS)
@@ -210,7 +210,7 @@ static void visit_vcq(struct ut_vcq *vcq, void *arg)
         ut_thread_on_late_poll(vcq);
         bool settled = ut_thread_poll_and_arm(vcq);
         due = schedule_next_check(vcq, now);
-        if (vcq->waiting) /* the timeout is enough */
+        if (vcq->scheduled_links) /* the timeout is enough */
             __atomic_store_n(&vcq->wake_pending, 0, __ATOMIC_RELEASE);
         else if (!settled) /* the next round continues */
             __atomic_store_n(&vcq->wake_pending, 1, __ATOMIC_RELEASE);

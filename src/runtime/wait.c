@@ -74,7 +74,7 @@ static int enter_one(utofu_vcq_hdl_t handle, struct ut_wait *wait, struct ut_wai
         rc = UTOFU_SUCCESS;
     } else {
         ut_wait_enter(wait, waiter);
-        if (!ut_thread_poll_and_arm(vcq) || vcq->waiting)
+        if (!ut_thread_poll_and_arm(vcq) || vcq->scheduled_links)
             ut_vcq_request_progress(vcq); /* the background thread takes over */
     }
     ut_vcq_leave(vcq);

@@ -187,9 +187,9 @@ struct ut_vcq {
     struct ut_link *all_links; /* all links, including the passive one */
     struct ut_link *passive;   /* the accepting side of a connection from the VCQ to itself; NULL:
                                 * none */
-    struct ut_link
-        *waiting; /* scheduled links, which wait for a queue entry or a time: ut_link_schedule() */
-    bool runs_scheduled; /* ut_link_run_scheduled() is running */
+    struct ut_link *scheduled_links; /* links that wait for a queue entry or a time:
+                                      * ut_link_schedule() */
+    bool runs_scheduled;             /* ut_link_run_scheduled() is running */
     const struct ut_link_ops *link_ops;
     const struct ut_vcq_handlers *handlers; /* NULL: a VCQ of the program */
 
