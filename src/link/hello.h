@@ -8,7 +8,9 @@
 /* Writes the hello of this VCQ for the link's provider. `serial`: number of the connection that is
  * being made. */
 void ut_link_fill_hello(const struct ut_link *link, uint16_t serial, struct ut_hello *hello);
-/* Processes the peer's hello. False: the peer is not compatible with this process. */
+/* Processes the peer's hello of a new connection: the communications and messages that the peer has
+ * received are complete, the others are posted again. False: the peer is not compatible with this
+ * process. */
 bool ut_link_process_hello(struct ut_link *link, const void *data, size_t size);
 /* Resets the link's receive count if the hello has another incarnation than the last one. Called
  * before this side replies, as the reply has the receive count. */

@@ -6,7 +6,8 @@
 #include "link/link.h"
 
 /* Sends a message of the library: copies it, queues it if necessary, and sends it again after a
- * broken connection. If the copy fails for lack of memory, the link is closed. */
+ * broken connection. `solicited`: wakes the peer if it sleeps. If the copy fails for lack of
+ * memory, the link is closed. */
 void ut_link_send(struct ut_link *link, const void *data, size_t size, bool solicited);
 
 /* Stores a STADD that the peer announced. `slot` must be less than UT_NUM_ANNOUNCED. If memory is

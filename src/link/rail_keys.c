@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory keys for further ports (rails) of other devices: see rails.h. This process's own keys are
- * in struct ut_region of the local STag (stag/extra_mr.c). The peer's keys are requested by a
- * message when the puts to an STag that lacked keys add up to the size of the STag. They are stored
+ * in struct ut_region of the local STag (stag/extra_mr.c). A message requests the peer's keys when
+ * the puts that lacked keys of an STag add up to the size of the STag. The peer's keys are stored
  * with the address and size of the STag: keys of an earlier registration are not used.
  */
 #include <stdlib.h>
