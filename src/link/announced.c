@@ -37,7 +37,7 @@ void ut_announced_invalidate(struct ut_announced *table)
  * new slots of the others, so their next use announces them again. */
 static void grow_sender_table(struct ut_announced *table)
 {
-    uint32_t slots = table->mask ? 2 * (table->mask + 1) : UT_FIRST_ANNOUNCED;
+    uint32_t slots = table->mask ? 2 * (table->mask + 1) : UT_ANNOUNCED_INITIAL_SLOTS;
     utofu_stadd_t *stadds = calloc(slots, sizeof(*stadds));
 
     if (!stadds)
@@ -76,12 +76,12 @@ static bool grow_receiver_table(struct ut_announced *table, uint32_t slots)
 
 bool ut_announced_alloc(struct ut_announced *table)
 {
-    return table->mask || grow_receiver_table(table, UT_FIRST_ANNOUNCED);
+    return table->mask || grow_receiver_table(table, UT_ANNOUNCED_INITIAL_SLOTS);
 }
 
 bool ut_announced_store(struct ut_announced *table, unsigned int slot, utofu_stadd_t stadd)
 {
-    uint32_t slots = UT_FIRST_ANNOUNCED;
+    uint32_t slots = UT_ANNOUNCED_INITIAL_SLOTS;
 
     while (slots <= slot)
         slots *= 2;

@@ -17,7 +17,7 @@
 #include "wire/wire.h"
 
 /* Number of slots of the first table. The largest table has UT_NUM_ANNOUNCED. */
-enum { UT_FIRST_ANNOUNCED = 64 };
+enum { UT_ANNOUNCED_INITIAL_SLOTS = 64 };
 
 struct ut_announced {
     utofu_stadd_t

@@ -34,9 +34,10 @@ void *__wrap_calloc(size_t n, size_t each);
 void *__wrap_calloc(size_t n, size_t each)
 {
     bool table = each == sizeof(utofu_stadd_t);
-    int *failures = table && n == UT_FIRST_ANNOUNCED                           ? &calloc_failures
-                    : table && n > UT_FIRST_ANNOUNCED && n <= UT_NUM_ANNOUNCED ? &growth_failures
-                                                                               : NULL;
+    int *failures = table && n == UT_ANNOUNCED_INITIAL_SLOTS ? &calloc_failures
+                    : table && n > UT_ANNOUNCED_INITIAL_SLOTS && n <= UT_NUM_ANNOUNCED
+                        ? &growth_failures
+                        : NULL;
 
     if (!failures || *failures == 0)
         return __real_calloc(n, each);

@@ -96,15 +96,15 @@ Test(tables, few_stadds_take_the_first_table_and_are_announced_once)
     for (int i = 0; i < 1000; i++)
         cr_assert(notify(&pair, stadd_of(i % 3)));
     cr_assert_eq(pair.announcements, 3);
-    cr_assert_eq(slots_of(&pair.tx), UT_FIRST_ANNOUNCED);
-    cr_assert_eq(slots_of(&pair.rx), UT_FIRST_ANNOUNCED);
+    cr_assert_eq(slots_of(&pair.tx), UT_ANNOUNCED_INITIAL_SLOTS);
+    cr_assert_eq(slots_of(&pair.rx), UT_ANNOUNCED_INITIAL_SLOTS);
     close_pair(&pair);
 }
 
 /* Two STADDs with the same slot, for all positions of the difference. */
 Test(tables, table_is_as_large_as_two_stadds_make_it)
 {
-    for (uint32_t slots = UT_FIRST_ANNOUNCED; slots <= UT_NUM_ANNOUNCED; slots *= 2) {
+    for (uint32_t slots = UT_ANNOUNCED_INITIAL_SLOTS; slots <= UT_NUM_ANNOUNCED; slots *= 2) {
         struct ut_announced half = {.mask = slots / 2 - 1}, full = {.mask = slots - 1};
         utofu_stadd_t first = stadd_of(0), second;
         struct pair pair;
@@ -140,7 +140,7 @@ Test(tables, half_of_those_announced_need_no_announcement_when_the_table_grows)
     uint64_t n = 0;
 
     open_pair(&pair);
-    for (uint32_t slots = UT_FIRST_ANNOUNCED; slots < UT_NUM_ANNOUNCED; slots *= 2) {
+    for (uint32_t slots = UT_ANNOUNCED_INITIAL_SLOTS; slots < UT_NUM_ANNOUNCED; slots *= 2) {
         uint32_t known = 0;
         do
             known = num_known(&pair, n);
@@ -191,8 +191,8 @@ Test(tables, many_stadds_cost_no_more_than_in_a_large_table)
 
 Test(tables, sender_without_memory_announces_more_often_and_nothing_wrong)
 {
-    static const uint32_t limits[] = {0, UT_FIRST_ANNOUNCED, 2 * UT_FIRST_ANNOUNCED,
-                                      4 * UT_FIRST_ANNOUNCED};
+    static const uint32_t limits[] = {0, UT_ANNOUNCED_INITIAL_SLOTS, 2 * UT_ANNOUNCED_INITIAL_SLOTS,
+                                      4 * UT_ANNOUNCED_INITIAL_SLOTS};
     uint64_t state = 2;
 
     for (size_t k = 0; k < sizeof(limits) / sizeof(*limits); k++) {
@@ -229,15 +229,15 @@ Test(tables, receiver_without_memory_says_so_and_keeps_what_it_has)
     cr_assert_not(ut_announced_alloc(&rx));
     cr_assert(ut_announced_alloc(&rx));
     cr_assert(ut_announced_store(&rx, 1, 11));
-    cr_assert(ut_announced_store(&rx, UT_FIRST_ANNOUNCED - 1, 12));
-    for (uint32_t slot = UT_FIRST_ANNOUNCED; slot < UT_NUM_ANNOUNCED; slot = 2 * slot) {
+    cr_assert(ut_announced_store(&rx, UT_ANNOUNCED_INITIAL_SLOTS - 1, 12));
+    for (uint32_t slot = UT_ANNOUNCED_INITIAL_SLOTS; slot < UT_NUM_ANNOUNCED; slot = 2 * slot) {
         failures = 1;
         cr_assert_not(ut_announced_store(&rx, slot, 13));
         cr_assert_eq(slots_of(&rx), slot);
         cr_assert(ut_announced_store(&rx, slot, 13));
         cr_assert_eq(slots_of(&rx), 2 * slot);
         cr_assert_eq(rx.stadds[1], 11);
-        cr_assert_eq(rx.stadds[UT_FIRST_ANNOUNCED - 1], 12);
+        cr_assert_eq(rx.stadds[UT_ANNOUNCED_INITIAL_SLOTS - 1], 12);
         cr_assert_eq(rx.stadds[slot], 13);
         cr_assert(ut_announced_is_valid(&rx, 2 * slot - 1));
         cr_assert_not(ut_announced_is_valid(&rx, 2 * slot));
