@@ -26,13 +26,14 @@ static void finish_assist_put(struct lc_op *op, int rc, uint64_t old_value)
     la_req_list_assist(r);
 }
 
-static void report_assist(const struct la_req *r, const struct la_peer *peer, uint64_t transfer)
+static void report_assist(const struct la_req *r, const struct la_peer *peer,
+                          uint64_t incoming_index)
 {
     uint64_t word = (uint64_t)la.job.rank << LA_ASSIST_RANK_SHIFT | r->chunks_put;
 
-    if (r->chunks_put > 0 && transfer < LA_NUM_TRANSFERS)
+    if (r->chunks_put > 0 && incoming_index < LA_NUM_INCOMING)
         la_put_word_notify(peer->id, word | (r->assist_failed ? LA_ASSIST_FAILED : 0),
-                           la_assist_report_stadd(peer->id, (uint32_t)transfer));
+                           la_assist_report_stadd(peer->id, (uint32_t)incoming_index));
 }
 
 /* The target may complete the request while this task waits for the claim. */
@@ -53,7 +54,7 @@ static void put_chunk(struct la_req *r, struct lc_op *op)
     chunk &= ~LA_STADD_CHANGED;
     if (chunk >= la_num_chunks(r->total_len)) {
         lc_op_free(op);
-        report_assist(r, peer, request.transfer);
+        report_assist(r, peer, request.incoming_index);
         return;
     }
     r->chunks_put++;
@@ -67,7 +68,7 @@ bool la_assist_put_chunk(void)
 {
     struct la_req *r = la.requests.assist_list;
     struct lc_op *op =
-        r == NULL ? NULL : la_op_alloc(LA_OPS_NOT_FOR_RECORDS, r->rank, finish_assist_put, r);
+        r == NULL ? NULL : la_op_alloc(LA_RECORD_OP_RESERVE, r->rank, finish_assist_put, r);
 
     if (op == NULL)
         return false;

@@ -27,13 +27,15 @@ static int end_call(int rc)
     return rc;
 }
 
-/* noinline: a record of one cache line needs no request, so its path has none on the stack. */
+/* noinline: an inline record needs no struct la_req, so the path of inline records has no such
+ * struct on its stack. */
 static __attribute__((noinline)) int send_data(struct la_req r)
 {
     return la_send_data(&r);
 }
 
-static int complete_locally(lapi_cntr_t *org_cntr)
+/* Increments the origin counter, if there is one. Returns LAPI_SUCCESS. */
+static int raise_org_cntr(lapi_cntr_t *org_cntr)
 {
     if (org_cntr != NULL)
         la_cntr_increment(org_cntr);
@@ -67,7 +69,7 @@ int LAPI_Amsend(lapi_handle_t hndl, uint tgt, void *hdr_hdl, void *uhdr, uint uh
         return end_call(rc);
     if (cmpl_cntr == NULL && la_send_inline(LA_AM, tgt, (uintptr_t)hdr_hdl, uhdr, uhdr_len, udata,
                                             udata_len, (uintptr_t)tgt_cntr))
-        return end_call(complete_locally(org_cntr));
+        return end_call(raise_org_cntr(org_cntr));
     const struct la_req r = {.kind = LA_AM,
                              .rank = tgt,
                              .tgt_addr = (uintptr_t)hdr_hdl,
@@ -102,7 +104,7 @@ int LAPI_Put(lapi_handle_t hndl, uint tgt, ulong len, void *tgt_addr, void *org_
         return end_call(rc);
     if (cmpl_cntr == NULL && la_send_inline(LA_PUT, tgt, (uintptr_t)tgt_addr, NULL, 0, org_addr,
                                             len, (uintptr_t)tgt_cntr))
-        return end_call(complete_locally(org_cntr));
+        return end_call(raise_org_cntr(org_cntr));
     const struct la_req r = {.kind = LA_PUT,
                              .rank = tgt,
                              .tgt_addr = (uintptr_t)tgt_addr,
@@ -241,9 +243,10 @@ int LAPI_Resume_totask(lapi_handle_t hndl, uint dest)
  * Vectors
  */
 
-/* Checks both vectors, and allocates room for the data between the lists of the two. */
-static int start_request(struct la_req *r, const lapi_vec_t *tgt_vec, const lapi_vec_t *org_vec,
-                         uint64_t *len, uint64_t *list)
+/* Checks both vectors, and allocates r->copy: the list of the target, the data, the list of this
+ * task. *len: bytes of the data. *list_size: bytes of each list. */
+static int check_vectors_alloc_copy(struct la_req *r, const lapi_vec_t *tgt_vec,
+                                    const lapi_vec_t *org_vec, uint64_t *len, uint64_t *list_size)
 {
     int rc = la_vec_check(org_vec, LA_ORG, len);
 
@@ -253,43 +256,43 @@ static int start_request(struct la_req *r, const lapi_vec_t *tgt_vec, const lapi
         rc = la_vec_compare(tgt_vec, org_vec);
     if (rc != LAPI_SUCCESS)
         return rc;
-    *list = la_vec_list_size(tgt_vec);
-    r->copy = malloc(*len + 2 * *list + 1);
+    *list_size = la_vec_list_size(tgt_vec);
+    r->copy = malloc(*len + 2 * *list_size + 1);
     return r->copy != NULL ? LAPI_SUCCESS : LAPI_ERR_MEMORY_EXHAUSTED;
 }
 
 static int send_putv(struct la_req *r, const lapi_vec_t *tgt_vec, const lapi_vec_t *org_vec)
 {
-    uint64_t len, list;
-    int rc = start_request(r, tgt_vec, org_vec, &len, &list);
+    uint64_t len, list_size;
+    int rc = check_vectors_alloc_copy(r, tgt_vec, org_vec, &len, &list_size);
 
     if (rc != LAPI_SUCCESS)
         return rc;
-    la_vec_encode(org_vec, (char *)r->copy + list + len);
-    la_vec_gather((char *)r->copy + list + len, list, (char *)r->copy + list, len);
+    la_vec_encode(org_vec, (char *)r->copy + list_size + len);
+    la_list_gather((char *)r->copy + list_size + len, list_size, (char *)r->copy + list_size, len);
     la_vec_encode(tgt_vec, r->copy);
     r->kind = LA_PUTV;
     r->flags |= LA_WANTS_FIN;
-    r->list_size = list;
+    r->list_size = list_size;
     r->data = r->copy;
-    r->total_len = list + len;
+    r->total_len = list_size + len;
     return la_send_data(r);
 }
 
 static int send_getv(struct la_req *r, const lapi_vec_t *tgt_vec, const lapi_vec_t *org_vec)
 {
-    uint64_t len, list;
-    int rc = start_request(r, tgt_vec, org_vec, &len, &list);
+    uint64_t len, list_size;
+    int rc = check_vectors_alloc_copy(r, tgt_vec, org_vec, &len, &list_size);
 
     if (rc != LAPI_SUCCESS)
         return rc;
     la_vec_encode(tgt_vec, r->copy);
-    la_vec_encode(org_vec, (char *)r->copy + list + len);
+    la_vec_encode(org_vec, (char *)r->copy + list_size + len);
     r->kind = LA_GETV;
-    r->flags |= LA_WANTS_FIN | (list > LA_LONG_HEADER_PAYLOAD ? LA_RENDEZVOUS : 0);
-    r->list_size = list;
+    r->flags |= LA_WANTS_FIN | (list_size > LA_LONG_HEADER_PAYLOAD ? LA_RENDEZVOUS : 0);
+    r->list_size = list_size;
     r->data = r->copy;
-    r->total_len = list + len;
+    r->total_len = list_size + len;
     r->region = la_rcache_get(r->copy, r->total_len + 1, true, &r->stadd);
     if (r->region != NULL)
         return la_send(r);
@@ -299,17 +302,17 @@ static int send_getv(struct la_req *r, const lapi_vec_t *tgt_vec, const lapi_vec
 
 static int send_amsendv(struct la_req *r, const lapi_vec_t *org_vec)
 {
-    uint64_t len, list;
+    uint64_t len, list_size;
     int rc = la_vec_check(org_vec, LA_ORG, &len);
 
     if (rc != LAPI_SUCCESS)
         return rc;
-    list = la_vec_list_size(org_vec);
-    r->copy = malloc(len + list + 1);
+    list_size = la_vec_list_size(org_vec);
+    r->copy = malloc(len + list_size + 1);
     if (r->copy == NULL)
         return LAPI_ERR_MEMORY_EXHAUSTED;
     la_vec_encode(org_vec, (char *)r->copy + len);
-    la_vec_gather((char *)r->copy + len, list, r->copy, len);
+    la_list_gather((char *)r->copy + len, list_size, r->copy, len);
     r->flags |= LA_VECTOR | LA_WANTS_FIN;
     r->data = r->copy;
     r->total_len = len;

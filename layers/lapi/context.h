@@ -27,17 +27,18 @@
 #pragma GCC visibility push(hidden)
 
 enum {
-    LA_NUM_OPS = 255,            /* uTofu communications in flight; EDATA is their index */
-    LA_EDATA_NO_OP = 255,        /* EDATA of a communication whose completion nobody waits for */
-    LA_OPS_NOT_FOR_RECORDS = 32, /* ops reserved for everything but records */
-    LA_REQS_FOR_HANDLERS = 256,  /* requests reserved for handlers */
-    LA_REQS_PER_HANDLER = 32,    /* no message is handled while fewer requests are free */
-    LA_MAX_NOTICES_DUE = 64,     /* records handled before their notices, at most */
-    LA_NUM_INLINE_BUFFERS = 64,  /* buffers for inline records */
-    LA_INLINE_TCQ_PERIOD = 16,   /* inline records from one TCQ notice to the next */
-    LA_CODE_CACHE_SIZE = 64,     /* entries of the cache of addresses known to be code */
-    LA_GONE_SIZE = 64,           /* entries of the table of tasks that are gone */
-    LA_NUM_REGIONS = 64,         /* entries of the registration cache */
+    LA_NUM_OPS = 255,     /* uTofu communications in flight; EDATA is their index */
+    LA_EDATA_NO_OP = 255, /* EDATA of a communication whose completion nobody waits for */
+    LA_RECORD_OP_RESERVE =
+        32, /* ops that records and assist puts leave free for other puts and gets */
+    LA_REQS_FOR_HANDLERS = 256, /* requests reserved for handlers */
+    LA_REQS_PER_HANDLER = 32,   /* no message is handled while fewer requests are free */
+    LA_MAX_NOTICES_DUE = 64,    /* records handled before their notices, at most */
+    LA_NUM_INLINE_BUFFERS = 64, /* buffers for inline records */
+    LA_INLINE_TCQ_PERIOD = 16,  /* inline records from one TCQ notice to the next */
+    LA_CODE_CACHE_SIZE = 64,    /* entries of the cache of addresses known to be code */
+    LA_GONE_SIZE = 64,          /* entries of the table of tasks that are gone */
+    LA_NUM_REGIONS = 64,        /* entries of the registration cache */
 };
 
 /* Calls from lower files to higher files; start.c has the table. */
@@ -52,7 +53,8 @@ struct la_upcalls {
     void (*progress)(uint32_t *idle);
 };
 
-/* An entry of the registration cache. */
+/* A registered region: an entry of the registration cache. If all entries are in use, an extra
+ * region is allocated with malloc(), and is deregistered by its last user. */
 struct la_region {
     uintptr_t address;
     uint64_t size;         /* 0: this entry is free */
@@ -71,13 +73,15 @@ struct la_req;
 struct la_peer {
     uint32_t rank;
     uint16_t lane;           /* index of the lane at the peer that this task uses */
-    bool freed_read_pending; /* a read of `freed` is in flight */
+    bool freed_read_pending; /* a get into lane_freed is in flight */
     bool has_ticket;         /* `ticket` is valid and unused */
     bool gone, purged;       /* the task has ended; LAPI_Purge_totask() was called */
     bool queued, same_node;  /* in la.send.waiting; the task is on the node of this task */
-    uint32_t fence;          /* value of `freed` that a fence waits for */
+    uint32_t fence;          /* value of lane_freed that a fence waits for */
     utofu_vcq_id_t id;
-    uint64_t sent, freed; /* slots of the lane that were used, and that are free again */
+    /* Slots of the lane, counted from its first use (slot number modulo the size of the lane).
+     * Used: by records of this task; shared lane: up to the last slot of this task. */
+    uint64_t lane_used, lane_freed;
     union {
         uint64_t ticket;          /* shared lane: number of the slot for the next record */
         utofu_stadd_t lane_stadd; /* private lane: of its first slot */
@@ -131,8 +135,8 @@ struct la_work {
     STAILQ_ENTRY(la_work) next;
 };
 
-/* A message of another task that is not complete. */
-struct la_transfer {
+/* An incomplete message of another task. */
+struct la_incoming {
     bool used; /* not free */
     struct la_record rec;
     uint8_t *buf;          /* destination; of a get: source */
@@ -144,7 +148,7 @@ struct la_transfer {
     uint64_t bytes_started;                    /* bytes whose gets or puts have started */
     uint32_t fragments_in_flight;              /* gets or puts */
     int status;                                /* LAPI_ERR_*, or 0 */
-    bool is_pending;                           /* in la.transfer.pending */
+    bool is_pending;                           /* in la.incoming.pending */
     bool origin_may_assist;                    /* the origin may put some of the chunks */
     bool all_claimed;                          /* all chunks are claimed */
     bool stadd_updated;                        /* rec.org_stadd was replaced by the new address */
@@ -153,7 +157,7 @@ struct la_transfer {
     compl_hndlr_t *handler;
     void *user_info;
     struct la_work work; /* runs the completion handler */
-    LIST_ENTRY(la_transfer) next;
+    LIST_ENTRY(la_incoming) next;
 };
 
 /* The state of each file. */
@@ -199,24 +203,24 @@ struct la_net {
 };
 
 /* The registered memory that peers write to. */
-struct la_control_state {
-    struct lc_control area; /* its registration, and a cache of those of peers */
-    struct la_control *words;
+struct la_control {
+    struct lc_control base; /* its registration, and a cache of those of peers */
+    struct la_control_words *words;
     uint8_t (*inbox)[LA_SLOT_SIZE];
     struct la_reply_area *replies; /* per request */
-    uint64_t *assist_reports;      /* per transfer */
+    uint64_t *assist_reports;      /* index as in la.incoming.entries */
 };
 
 struct la_watch {
     int num_gone; /* tasks that are gone */
     struct lc_probe probe;
     uint32_t num_probes;         /* sent so far */
-    uint64_t gone[LA_GONE_SIZE]; /* same layout as in struct la_control */
+    uint64_t gone[LA_GONE_SIZE]; /* same layout as in struct la_control_words */
 };
 
 struct la_peers {
-    struct lc_table table; /* entries: struct la_peer */
-    uint32_t max_lanes;    /* private lanes that this task uses at a peer: LAPI_LANES */
+    struct lc_table table;       /* entries: struct la_peer */
+    uint32_t private_lane_limit; /* origins that get a private lane at a target: LAPI_LANES */
 };
 
 struct la_rcache {
@@ -239,11 +243,11 @@ struct la_send {
     SLIST_HEAD(la_peer_list, la_peer) waiting; /* peers with requests that wait for slots */
 };
 
-struct la_transfers {
-    struct la_transfer entries[LA_NUM_TRANSFERS];
-    struct la_transfer *spare; /* one more, while a completion handler waits */
-    /* transfers with fragments to start, or whose fragments have ended */
-    LIST_HEAD(la_transfer_list, la_transfer) pending;
+struct la_incoming_state {
+    struct la_incoming entries[LA_NUM_INCOMING];
+    struct la_incoming *spare; /* one more, while a completion handler waits */
+    /* messages with fragments to start, or whose fragments have ended */
+    LIST_HEAD(la_incoming_list, la_incoming) pending;
     uint32_t used;       /* entries in use, and the spare one */
     uint32_t next_entry; /* where the search for a free entry begins */
 };
@@ -267,7 +271,8 @@ struct la_dispatch_state {
     uint16_t notices_due[LA_NUM_SLOTS];
     uint32_t num_notices_due;
     uint64_t num_handled; /* records executed */
-    unsigned int shuffle; /* state of the random number generator; 0: handle records in order */
+    unsigned int shuffle; /* tests only: LAPI_SHUFFLE. State of the random number generator that
+                             shuffles the records; 0: handle records in order */
 };
 
 struct la_progress_state {
@@ -303,13 +308,13 @@ extern struct la {
     struct la_errors errors;
     struct la_cmpl_thread cmpl_thread;
     struct la_net net;
-    struct la_control_state control;
+    struct la_control control;
     struct la_watch watch;
     struct la_peers peers;
     struct la_rcache rcache;
     struct la_requests requests;
     struct la_send send;
-    struct la_transfers transfer;
+    struct la_incoming_state incoming;
     struct la_inbox inbox;
     struct la_hdr_handlers hdr_handlers;
     struct la_dispatch_state dispatch;

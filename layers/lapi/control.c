@@ -10,10 +10,10 @@
 enum { PAGE = 4096 };
 
 /* One region for everything: uTofu is fastest with the region that it used last. */
-static const uint64_t inbox_at = (sizeof(struct la_control) + PAGE - 1) / PAGE * PAGE;
+static const uint64_t inbox_at = (sizeof(struct la_control_words) + PAGE - 1) / PAGE * PAGE;
 static const uint64_t inbox_size = (uint64_t)LA_NUM_SLOTS * LA_SLOT_SIZE;
 static const uint64_t replies_size = (uint64_t)LA_NUM_REQS * LA_REPLY_SIZE;
-static const uint64_t assist_reports_size = LA_NUM_TRANSFERS * sizeof(uint64_t);
+static const uint64_t assist_reports_size = LA_NUM_INCOMING * sizeof(uint64_t);
 
 static size_t control_memory_size(void)
 {
@@ -24,10 +24,10 @@ bool la_control_setup(void)
 {
     uint8_t *memory;
 
-    if (!lc_control_open(&la.control.area, la_port(), LA_STAG_CONTROL, control_memory_size()))
+    if (!lc_control_open(&la.control.base, la_port(), LA_STAG_CONTROL, control_memory_size()))
         return false;
-    memory = la.control.area.memory.at;
-    la.control.words = (struct la_control *)memory;
+    memory = la.control.base.memory.at;
+    la.control.words = (struct la_control_words *)memory;
     la.control.inbox = (uint8_t(*)[LA_SLOT_SIZE])(memory + inbox_at);
     la.control.replies = (struct la_reply_area *)(memory + inbox_at + inbox_size);
     la.control.assist_reports = (uint64_t *)(memory + inbox_at + inbox_size + replies_size);
@@ -36,7 +36,7 @@ bool la_control_setup(void)
 
 void la_control_close(void)
 {
-    lc_control_close(&la.control.area);
+    lc_control_close(&la.control.base);
 }
 
 utofu_stadd_t la_slot_stadd(utofu_vcq_id_t id, uint32_t slot)
@@ -50,14 +50,15 @@ utofu_stadd_t la_reply_stadd(utofu_vcq_id_t id, uint32_t req_index, uint32_t off
                             inbox_at + inbox_size + (uint64_t)req_index * LA_REPLY_SIZE + offset);
 }
 
-utofu_stadd_t la_assist_report_stadd(utofu_vcq_id_t id, uint32_t transfer)
+utofu_stadd_t la_assist_report_stadd(utofu_vcq_id_t id, uint32_t incoming_index)
 {
-    return la_control_stadd(id, inbox_at + inbox_size + replies_size + transfer * sizeof(uint64_t));
+    return la_control_stadd(id, inbox_at + inbox_size + replies_size +
+                                    incoming_index * sizeof(uint64_t));
 }
 
-enum la_area la_control_find_area(utofu_stadd_t put_end, uint32_t *index, uint32_t *end)
+enum la_control_part la_control_find_part(utofu_stadd_t put_end, uint32_t *index, uint32_t *end)
 {
-    uint64_t record = put_end - 1 - la.control.area.memory.stadd - inbox_at,
+    uint64_t record = put_end - 1 - la.control.base.memory.stadd - inbox_at,
              reply = record - inbox_size;
     uint64_t report = reply - replies_size;
 

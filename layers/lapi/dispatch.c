@@ -6,7 +6,7 @@
 #include "dispatch.h"
 #include "inbox.h"
 #include "receive.h"
-#include "transfer.h"
+#include "incoming.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,18 +37,18 @@ void la_dispatch_handle_notice(uint32_t slot)
     }
 }
 
-/* Does the record need a struct la_transfer when its handler has returned? */
-static bool needs_transfer(const struct la_record *rec)
+/* Does the record need a struct la_incoming when its handler has returned? */
+static bool needs_incoming(const struct la_record *rec)
 {
     return rec->kind == LA_AM || rec->kind == LA_GETV || (rec->flags & LA_RENDEZVOUS) != 0 ||
            (rec->kind == LA_GET && rec->total_len > LA_SHORT_GET_SIZE);
 }
 
-/* Records that need no transfer are executed even if others must wait: a completion handler may
- * wait for one of them. */
+/* Records that need no struct la_incoming are executed even if others must wait: a completion
+ * handler may wait for one of them. */
 static bool can_execute(uint32_t slot)
 {
-    return la_can_execute(needs_transfer((struct la_record *)la.control.inbox[slot]));
+    return la_can_execute(needs_incoming((struct la_record *)la.control.inbox[slot]));
 }
 
 static void shuffle_ready(void)

@@ -53,9 +53,9 @@ void la_report_failure(int code, uint32_t rank)
     la_report_error(code, rank);
 }
 
-bool la_errors_pending(uint64_t num_failures)
+bool la_errors_pending(uint64_t failures_before)
 {
-    return la.errors.num_failures != num_failures ||
+    return la.errors.num_failures != failures_before ||
            la.errors.num_failures != la.errors.num_returned;
 }
 

@@ -9,9 +9,9 @@
 
 void la_errors_setup(LAPI_err_hndlr *handler);
 void la_errors_close(void);
-/* True if a message has failed since la.errors.num_failures was `num_failures`, or if there is a
- * failure that no waiting call has returned. */
-bool la_errors_pending(uint64_t num_failures);
+/* True if a message has failed that no waiting call has returned yet, or if a message has failed
+ * since the caller read la.errors.num_failures into `failures_before`. */
+bool la_errors_pending(uint64_t failures_before);
 int la_errors_take(void); /* the code for a waiting call; all failures count as returned */
 /* Calls the error handler of the program for all queued reports. */
 void la_errors_call_handler(void);

@@ -31,7 +31,10 @@ static void *address_in(const struct addr *a)
     return (void *)(uintptr_t)a->addr;
 }
 
-static void *find_handler(const void *hdr_hdl)
+/* The header handler as LAPI_Amsend() sends it: a function of the program is an offset from the
+ * load address, since tasks may have other load addresses; anything else is an address in a
+ * variable. */
+static void *handler_for_wire(const void *hdr_hdl)
 {
     uint64_t encoded;
 
@@ -166,7 +169,7 @@ void lapi_amsend_(lapi_handle_t *hndl, uint *tgt, void *hdr_hdl, void *uhdr, uin
                   struct addr *udata, ulong *udata_len, struct addr *tgt_cntr,
                   lapi_cntr_t *org_cntr, lapi_cntr_t *cmpl_cntr, int *ierror)
 {
-    *ierror = LAPI_Amsend(*hndl, *tgt, find_handler(hdr_hdl), ptr_or_null(uhdr), *uhdr_len,
+    *ierror = LAPI_Amsend(*hndl, *tgt, handler_for_wire(hdr_hdl), ptr_or_null(uhdr), *uhdr_len,
                           address_in(udata), *udata_len, address_in(tgt_cntr),
                           ptr_or_null(org_cntr), ptr_or_null(cmpl_cntr));
 }
@@ -189,7 +192,7 @@ void lapi_amsendv_(lapi_handle_t *hndl, uint *tgt, void *hdr_hdl, void *uhdr, ui
                    lapi_vec_t *org_vec, struct addr *tgt_cntr, lapi_cntr_t *org_cntr,
                    lapi_cntr_t *cmpl_cntr, int *ierror)
 {
-    *ierror = LAPI_Amsendv(*hndl, *tgt, find_handler(hdr_hdl), ptr_or_null(uhdr), *uhdr_len,
+    *ierror = LAPI_Amsendv(*hndl, *tgt, handler_for_wire(hdr_hdl), ptr_or_null(uhdr), *uhdr_len,
                            ptr_or_null(org_vec), address_in(tgt_cntr), ptr_or_null(org_cntr),
                            ptr_or_null(cmpl_cntr));
 }

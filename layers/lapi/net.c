@@ -30,7 +30,7 @@ static void free_inline_buffers(void *mark)
 
 static const struct lc_port_config port_config = {
     .job = &la.job,
-    .cmp_id = LA_CMP_ID_WORK,
+    .cmp_id = LA_CMP_ID_MESSAGES,
     .num_ops = LA_NUM_OPS,
     .bounce_size = LA_SLOT_SIZE,
     .extra_bytes = LA_NUM_INLINE_BUFFERS * LA_CACHE_LINE,

@@ -15,9 +15,9 @@
 
 void la_peers_setup(void)
 {
-    la.peers.max_lanes = lc_env_number("LAPI_LANES", LA_PRIVATE_LANES);
-    if (la.peers.max_lanes > LA_PRIVATE_LANES)
-        la.peers.max_lanes = LA_PRIVATE_LANES;
+    la.peers.private_lane_limit = lc_env_number("LAPI_LANES", LA_PRIVATE_LANES);
+    if (la.peers.private_lane_limit > LA_PRIVATE_LANES)
+        la.peers.private_lane_limit = LA_PRIVATE_LANES;
 }
 
 void la_peers_close(void)
@@ -85,12 +85,12 @@ int la_peer_query_id(uint32_t rank, utofu_vcq_id_t *id)
 static int claim_lane(struct la_peer *peer)
 {
     uint64_t lane;
-    int rc =
-        la_fetch_add_sync(peer->rank, peer->id,
-                          la_control_stadd(peer->id, offsetof(struct la_control, lanes_requested)),
-                          &lane, "a lane for messages to it");
+    int rc = la_fetch_add_sync(
+        peer->rank, peer->id,
+        la_control_stadd(peer->id, offsetof(struct la_control_words, lanes_requested)), &lane,
+        "a lane for messages to it");
 
-    peer->lane = (uint16_t)(lane < la.peers.max_lanes ? lane : LA_PRIVATE_LANES);
+    peer->lane = (uint16_t)(lane < la.peers.private_lane_limit ? lane : LA_PRIVATE_LANES);
     if (peer->lane < LA_PRIVATE_LANES)
         peer->lane_stadd = la_slot_stadd(peer->id, peer->lane * LA_LANE_SLOTS);
     return rc;

@@ -9,21 +9,23 @@
 #include "net.h"
 #include "requests.h"
 #include "send.h"
-#include "transfer.h"
+#include "incoming.h"
 #include "watch.h"
 
 enum {
-    MAX_NOTICE_POLLS = 16, /* notices polled before records are handled */
+    MAX_NOTICE_POLLS = 16, /* notices polled at once; records are tried after each, and the first
+                              record that is handled ends the loop */
     EMPTY_POLLS = 8,       /* empty polls of memory before everything else is polled too */
     MAX_MEMORY_POLLS = 32, /* polls of memory before everything else is polled in any case */
-    MESSAGE_NOTICES = 2,   /* polled for each message, which has one, and may need another */
+    MESSAGE_NOTICES =
+        2, /* polled at the first empty poll after a record: its notice, and one more */
 };
 
 void la_progress_put_arrived(utofu_stadd_t put_end)
 {
     uint32_t index, end;
 
-    switch (la_control_find_area(put_end, &index, &end)) {
+    switch (la_control_find_part(put_end, &index, &end)) {
     case LA_IN_SLOT:
         la_dispatch_handle_notice(index);
         break;
@@ -31,7 +33,7 @@ void la_progress_put_arrived(utofu_stadd_t put_end)
         la_req_handle_reply(index, end);
         break;
     case LA_IN_ASSIST_REPORTS:
-        la_transfer_handle_assist_report(index);
+        la_incoming_handle_assist_report(index);
         break;
     case LA_IN_OTHER:
         break; /* control words are polled in memory */
@@ -41,7 +43,7 @@ void la_progress_put_arrived(utofu_stadd_t put_end)
 void la_progress_peer_gone(uint32_t rank)
 {
     la_req_peer_gone(rank);
-    la_transfer_peer_gone(rank);
+    la_incoming_peer_gone(rank);
 }
 
 static bool poll_notices(void)
@@ -60,7 +62,7 @@ static bool progress_all(void)
 {
     bool any = poll_notices();
 
-    any |= la_transfer_progress();
+    any |= la_incoming_progress();
     any |= la_assist_put_chunk();
     any |= la_send_queued();
     la_watch_poll();
@@ -77,7 +79,7 @@ bool la_progress(void)
     la.progress.idle = any ? 0 : la.progress.idle + 1;
     if (++la.progress.iterations % MAX_MEMORY_POLLS == 0 ||
         la.progress.idle % EMPTY_POLLS == EMPTY_POLLS - 1 || !la_dispatch_may_poll_memory() ||
-        la_transfer_busy() || la_assist_is_pending())
+        la_incoming_in_use() || la_assist_is_pending())
         return progress_all() | any;
     for (int i = 0; i < MESSAGE_NOTICES && la.progress.idle == 1 && la_net_poll(); i++)
         any |= la_dispatch_run();

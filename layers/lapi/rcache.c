@@ -21,13 +21,13 @@
 enum { PAGE = 4096, MAX_IDLE_BYTES = 256 << 20 /* bytes of unused regions, at most */ };
 
 /* From <linux/fs.h>, which may be older than the kernel. */
-struct query {
+struct procmap_query {
     uint64_t size, query_flags, query_addr;
     uint64_t vma_start, vma_end, vma_flags, vma_page_size, vma_offset, inode;
     uint32_t dev_major, dev_minor, vma_name_size, build_id_size;
     uint64_t vma_name_addr, build_id_addr;
 };
-#define QUERY _IOWR('f', 17, struct query)
+#define LA_PROCMAP_QUERY _IOWR('f', 17, struct procmap_query)
 
 void la_rcache_setup(void)
 {
@@ -49,9 +49,9 @@ static uint64_t hash_mappings(uintptr_t address, uint64_t size)
     if (la.rcache.maps_fd < 0 || at >= end)
         return 0;
     while (at < end) {
-        struct query q = {.size = sizeof(q), .query_addr = at};
+        struct procmap_query q = {.size = sizeof(q), .query_addr = at};
 
-        if (ioctl(la.rcache.maps_fd, QUERY, &q) != 0 || q.inode == 0)
+        if (ioctl(la.rcache.maps_fd, LA_PROCMAP_QUERY, &q) != 0 || q.inode == 0)
             return 0;
         /* adjacent mappings of one file count as one */
         uint64_t now =
@@ -161,7 +161,7 @@ static struct la_region *add_region(uintptr_t address, uint64_t size, bool write
     return r;
 }
 
-static bool is_cached(const struct la_region *r)
+static bool is_table_entry(const struct la_region *r)
 {
     return r >= la.rcache.regions && r < la.rcache.regions + LA_NUM_REGIONS;
 }
@@ -175,7 +175,7 @@ static struct la_region *get_region(const void *address, uint64_t size, bool wri
         r = add_region((uintptr_t)address, size, write);
     if (r == NULL)
         return NULL;
-    if (r->refcount++ == 0 && is_cached(r))
+    if (r->refcount++ == 0 && is_table_entry(r))
         la.rcache.unused_bytes -= r->size;
     r->last_use = ++la.rcache.use_clock;
     *stadd = r->stadd + ((uintptr_t)address - r->address);
@@ -203,7 +203,7 @@ void la_rcache_put(struct la_region *r)
 {
     if (--r->refcount > 0)
         return;
-    if (!is_cached(r)) {
+    if (!is_table_entry(r)) {
         la_check_rc(utofu_dereg_mem(la_port()->vcq, r->stadd, 0), "utofu_dereg_mem");
         free(r);
         return;

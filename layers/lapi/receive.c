@@ -5,7 +5,7 @@
 #include "errors.h"
 #include "hdr_handlers.h"
 #include "net.h"
-#include "transfer.h"
+#include "incoming.h"
 #include "vector.h"
 
 #include <string.h>
@@ -123,35 +123,35 @@ static void complete_message(const struct la_record *rec)
         la_send_reply(rec, LA_WANTS_CMPL, 0);
 }
 
-static struct la_transfer *alloc_transfer(const struct la_record *rec, void *buf)
+static struct la_incoming *alloc_incoming(const struct la_record *rec, void *buf)
 {
-    struct la_transfer *in = la_transfer_alloc();
+    struct la_incoming *msg = la_incoming_alloc();
 
-    in->rec = *rec;
-    in->buf = buf;
-    return in;
+    msg->rec = *rec;
+    msg->buf = buf;
+    return msg;
 }
 
-static void start_transfer(const struct la_record *rec, void *buf, const lapi_return_info_t *info,
+static void start_incoming(const struct la_record *rec, void *buf, const lapi_return_info_t *info,
                            compl_hndlr_t *handler, void *user_info)
 {
-    struct la_transfer *in = alloc_transfer(rec, buf);
+    struct la_incoming *msg = alloc_incoming(rec, buf);
 
-    in->ret_flags = info->ret_flags;
-    in->handler = handler;
-    in->user_info = user_info;
+    msg->ret_flags = info->ret_flags;
+    msg->handler = handler;
+    msg->user_info = user_info;
     if ((rec->flags & LA_VECTOR) != 0)
-        in->vec = buf;
+        msg->vec = buf;
     if ((rec->flags & LA_RENDEZVOUS) == 0)
-        la_transfer_complete(in);
+        la_incoming_complete(msg);
     else
-        la_transfer_start(in);
+        la_incoming_start(msg);
 }
 
 static void store_data(const struct la_record *rec, void *buf, const uint8_t *data)
 {
     if ((rec->flags & LA_VECTOR) != 0)
-        la_vec_unpack(buf, data, rec->payload_len);
+        la_vec_scatter(buf, data, rec->payload_len);
     else
         memcpy(buf, data, rec->payload_len);
 }
@@ -194,7 +194,7 @@ static inline __attribute__((always_inline)) void receive_am(struct la_record *r
         fail_message(rec, LAPI_ERR_TGT_ADDR_NULL,
                      "its header handler has returned no address for the data");
     else if (!whole || handler != NULL)
-        start_transfer(rec, buf, &info, handler, user_info);
+        start_incoming(rec, buf, &info, handler, user_info);
     else
         complete_message(rec);
 }
@@ -204,7 +204,7 @@ static void receive_put(struct la_record *rec)
     void *to = (void *)(uintptr_t)rec->tgt_addr;
 
     if ((rec->flags & LA_RENDEZVOUS) != 0) {
-        la_transfer_start(alloc_transfer(rec, to));
+        la_incoming_start(alloc_incoming(rec, to));
         return;
     }
     if (rec->payload_len > 0)
@@ -218,7 +218,7 @@ static void receive_get(struct la_record *rec)
     struct lc_op *op;
 
     if (rec->total_len > LA_SHORT_GET_SIZE) {
-        la_transfer_start(alloc_transfer(rec, (void *)(uintptr_t)rec->tgt_addr));
+        la_incoming_start(alloc_incoming(rec, (void *)(uintptr_t)rec->tgt_addr));
         return;
     }
     if (rec->total_len == 0) {
@@ -238,17 +238,17 @@ static void receive_putv(struct la_record *rec)
     uint64_t list = rec->list_size;
 
     if ((rec->flags & LA_RENDEZVOUS) != 0) {
-        la_transfer_start(alloc_transfer(rec, NULL));
+        la_incoming_start(alloc_incoming(rec, NULL));
         return;
     }
-    la_vec_scatter(data_of(rec), list, data_of(rec) + list, rec->payload_len - list);
+    la_list_scatter(data_of(rec), list, data_of(rec) + list, rec->payload_len - list);
     send_fin_if_wanted(rec);
     complete_message(rec);
 }
 
 static void receive_getv(struct la_record *rec)
 {
-    la_transfer_start_getv(alloc_transfer(rec, NULL), data_of(rec));
+    la_incoming_start_getv(alloc_incoming(rec, NULL), data_of(rec));
 }
 
 #define MODIFY(type)                                                                               \

@@ -129,13 +129,13 @@ static bool is_failure(const struct la_req *r, uint32_t end, uint64_t word)
     return end <= LA_REPLY_END(cmpl) && r->kind != LA_RMW && r->kind != LA_RMW64 && word != 0;
 }
 
-static void finish_data(struct la_req *r, uint32_t end, uint64_t word)
+static void handle_fin(struct la_req *r, uint32_t end, uint64_t word)
 {
     store_result(r, end, word);
     if (r->kind ==
         LA_GETV) /* layout of the copy: the list of the target, the data, the list of this task */
-        la_vec_scatter((char *)r->copy + r->total_len, r->list_size, (char *)r->copy + r->list_size,
-                       r->total_len - r->list_size);
+        la_list_scatter((char *)r->copy + r->total_len, r->list_size,
+                        (char *)r->copy + r->list_size, r->total_len - r->list_size);
     if (r->region != NULL)
         la_rcache_put(r->region);
     r->region = NULL;
@@ -170,7 +170,7 @@ void la_req_handle_reply(uint32_t index, uint32_t end)
         r->flags &= (uint8_t) ~(LA_WANTS_FIN | LA_WANTS_CMPL);
         la_report_failure((int)word, r->rank);
     } else if (flag == LA_WANTS_FIN) {
-        finish_data(r, end, word);
+        handle_fin(r, end, word);
     } else if (r->cmpl_cntr != NULL) {
         la_cntr_increment(r->cmpl_cntr);
     }

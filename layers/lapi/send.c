@@ -92,18 +92,20 @@ static size_t payload_len_of(const struct la_req *r)
  */
 
 /* Offset of the user header and the data. */
-static size_t header_size(const struct la_req *r, size_t data)
+static size_t header_size(const struct la_req *r, size_t payload_len)
 {
     if ((r->flags & LA_LONG_HEADER_FLAGS) != 0)
         return LA_LONG_HEADER_SIZE;
-    return la_padded_len(r->uhdr_len) + data <= LA_INLINE_PAYLOAD ? LA_INLINE_HEADER_SIZE
-                                                                  : LA_SHORT_HEADER_SIZE;
+    return la_padded_len(r->uhdr_len) + payload_len <= LA_INLINE_PAYLOAD ? LA_INLINE_HEADER_SIZE
+                                                                         : LA_SHORT_HEADER_SIZE;
 }
 
-static size_t build_record(const struct la_req *r, void *slot, uint64_t number)
+/* Builds the record in `slot`. seq: its sequence number, if it turns out to be inline. Returns its
+ * size. */
+static size_t build_record(const struct la_req *r, void *slot, uint64_t seq)
 {
     struct la_record *rec = slot;
-    size_t data = payload_len_of(r), head = header_size(r, data);
+    size_t payload_len = payload_len_of(r), head = header_size(r, payload_len);
     uint8_t *at = (uint8_t *)slot + head;
 
     rec->kind = r->kind;
@@ -112,7 +114,7 @@ static size_t build_record(const struct la_req *r, void *slot, uint64_t number)
     rec->rank = la.job.rank;
     rec->tgt_addr = r->tgt_addr;
     rec->tgt_cntr = r->tgt_cntr;
-    rec->payload_len = (uint32_t)data;
+    rec->payload_len = (uint32_t)payload_len;
     rec->req_index = r->index;
     rec->rmw_op = r->rmw_op;
     if ((r->flags & LA_LONG_HEADER_FLAGS) != 0) {
@@ -124,14 +126,15 @@ static size_t build_record(const struct la_req *r, void *slot, uint64_t number)
     rec->seq = 0;
     if (head == LA_INLINE_HEADER_SIZE) {
         rec->flags |= LA_INLINE;
-        rec->seq = number;
+        rec->seq = seq;
     }
     if (r->uhdr_len > 0)
         memcpy(at, r->uhdr, r->uhdr_len);
     at += la_padded_len(r->uhdr_len);
-    if (data > 0)
-        memcpy(at, r->data, data);
-    return head == LA_INLINE_HEADER_SIZE ? LA_CACHE_LINE : (size_t)(at - (uint8_t *)slot) + data;
+    if (payload_len > 0)
+        memcpy(at, r->data, payload_len);
+    return head == LA_INLINE_HEADER_SIZE ? LA_CACHE_LINE
+                                         : (size_t)(at - (uint8_t *)slot) + payload_len;
 }
 
 static bool has_earlier_queued(const struct la_peer *peer)
@@ -157,8 +160,9 @@ bool la_send_inline(enum la_kind kind, uint32_t rank, uint64_t tgt_addr, const v
     struct la_record *rec;
 
     if (peer == NULL || head > LA_INLINE_PAYLOAD || len > LA_INLINE_PAYLOAD - head || peer->gone ||
-        peer->purged || !la_has_private_lane(peer) || peer->sent >= peer->freed + LA_LANE_SLOTS ||
-        has_earlier_queued(peer) || (rec = la_inline_alloc()) == NULL)
+        peer->purged || !la_has_private_lane(peer) ||
+        peer->lane_used >= peer->lane_freed + LA_LANE_SLOTS || has_earlier_queued(peer) ||
+        (rec = la_inline_alloc()) == NULL)
         return false;
     rec->kind = (uint8_t)kind;
     rec->flags = LA_INLINE;
@@ -168,11 +172,11 @@ bool la_send_inline(enum la_kind kind, uint32_t rank, uint64_t tgt_addr, const v
     rec->tgt_cntr = tgt_cntr;
     rec->payload_len = (uint32_t)len;
     rec->req_index = rec->rmw_op = 0;
-    rec->seq = peer->sent + 1;
+    rec->seq = peer->lane_used + 1;
     copy_short((uint8_t *)rec + LA_INLINE_HEADER_SIZE, uhdr, uhdr_len);
     copy_short((uint8_t *)rec + LA_INLINE_HEADER_SIZE + head, data, len);
-    la_inline_put(peer->id, peer->lane_stadd + peer->sent++ % LA_LANE_SLOTS * LA_SLOT_SIZE);
-    if (peer->sent > peer->freed + LA_LANE_SLOTS / 2)
+    la_inline_put(peer->id, peer->lane_stadd + peer->lane_used++ % LA_LANE_SLOTS * LA_SLOT_SIZE);
+    if (peer->lane_used > peer->lane_freed + LA_LANE_SLOTS / 2)
         la_slots_read_freed(peer);
     la_count_local_completion();
     return true;
@@ -180,7 +184,7 @@ bool la_send_inline(enum la_kind kind, uint32_t rank, uint64_t tgt_addr, const v
 
 static bool post_record(struct la_peer *peer, const struct la_req *r)
 {
-    struct lc_op *op = la_op_alloc(LA_OPS_NOT_FOR_RECORDS, peer->rank, NULL, NULL);
+    struct lc_op *op = la_op_alloc(LA_RECORD_OP_RESERVE, peer->rank, NULL, NULL);
     uint32_t slot = op == NULL ? LA_NUM_SLOTS : la_slots_alloc(peer);
     size_t size;
 
@@ -189,10 +193,10 @@ static bool post_record(struct la_peer *peer, const struct la_req *r)
             lc_op_free(op);
         return false;
     }
-    size = build_record(r, lc_op_bounce(op), la_has_private_lane(peer) ? peer->sent : 0);
+    size = build_record(r, lc_op_bounce(op), la_has_private_lane(peer) ? peer->lane_used : 0);
     lc_op_put(op, peer->id, lc_op_bounce_stadd(op), la_slot_stadd(peer->id, slot), size,
               UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_STRONG_ORDER);
-    if (peer->sent > peer->freed + la_lane_size(peer) / 2)
+    if (peer->lane_used > peer->lane_freed + la_lane_size(peer) / 2)
         la_slots_read_freed(peer);
     return true;
 }
@@ -214,8 +218,10 @@ static bool post_queued(struct la_peer *peer, struct la_req *r)
     return posted || r->cancelled;
 }
 
-/* The send handler may make progress and receive the reply, so `r` may be reused. */
-static void finish_posting(struct la_req *r)
+/* After the record was posted: frees the request if it needs no reply, and completes the message
+ * locally if it needs no FIN. The send handler may make progress and receive the reply, so `r` may
+ * be reused. */
+static void complete_after_posting(struct la_req *r)
 {
     const struct la_req was = *r;
 
@@ -228,19 +234,19 @@ static void finish_posting(struct la_req *r)
 /* Copies the buffers for a sender that cannot wait until its memory may be reused. */
 static bool copy_buffers(struct la_req *r)
 {
-    size_t data = payload_len_of(r);
+    size_t payload_len = payload_len_of(r);
 
     if (r->copy != NULL)
         return true; /* vectors are always copied */
-    r->copy = malloc(r->uhdr_len + data + 1);
+    r->copy = malloc(r->uhdr_len + payload_len + 1);
     if (r->copy == NULL)
         return false;
     if (r->uhdr_len > 0)
         memcpy(r->copy, r->uhdr, r->uhdr_len);
-    if (data > 0)
-        memcpy((char *)r->copy + r->uhdr_len, r->data, data);
+    if (payload_len > 0)
+        memcpy((char *)r->copy + r->uhdr_len, r->data, payload_len);
     r->uhdr = r->copy;
-    if (data > 0)
+    if (payload_len > 0)
         r->data = (char *)r->copy + r->uhdr_len;
     return true;
 }
@@ -254,7 +260,7 @@ static int abandon_request(struct la_req *r, int rc)
 static int send_or_append(struct la_peer *peer, struct la_req *r)
 {
     if (!has_earlier_queued(peer) && post_queued(peer, r)) {
-        finish_posting(r);
+        complete_after_posting(r);
         return LAPI_SUCCESS;
     }
     if ((r->by_handler || r->lightweight) && !copy_buffers(r))
@@ -368,7 +374,7 @@ static bool send_queue(struct la_peer *peer, struct la_req_queue *queue)
             return any;
         STAILQ_REMOVE_HEAD(queue, next);
         r->queued = false;
-        finish_posting(r);
+        complete_after_posting(r);
         any = true;
     }
     return any;

@@ -14,7 +14,7 @@
 #include "requests.h"
 #include "send.h"
 #include "sync.h"
-#include "transfer.h"
+#include "incoming.h"
 #include "wait.h"
 #include "watch.h"
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static bool open_all(void)
     la_inbox_setup();
     la_hdr_handlers_setup();
     la_dispatch_setup();
-    la_transfer_setup();
+    la_incoming_setup();
     la_wait_setup();
     la_sync_setup();
     la_rcache_setup();
@@ -137,16 +137,16 @@ static void drain_ops(void)
     }
 }
 
-static void drain_transfers(void)
+static void drain_incoming(void)
 {
     struct lc_stall_timer stall = {0};
     uint32_t idle = 0;
 
-    while (la_transfer_busy()) {
+    while (la_incoming_in_use()) {
         if (lc_stall_should_log(&stall, idle))
             la_log("LAPI_Term: has waited %llu s for the data or the completion handlers of %u "
                    "messages of other tasks",
-                   lc_stall_seconds(&stall), la.transfer.used);
+                   lc_stall_seconds(&stall), la.incoming.used);
         la_progress_or_wait(&idle);
     }
 }
@@ -158,7 +158,7 @@ static int leave_job(void)
     int rc = la.watch.num_gone > 0 ? LAPI_ERR_TIMEOUT : LAPI_SUCCESS;
 
     la_fence("LAPI_Term");
-    drain_transfers();
+    drain_incoming();
     if (rc == LAPI_SUCCESS)
         rc = la_barrier("LAPI_Term", 0);
     la.terminating = true;

@@ -58,7 +58,7 @@ static bool has_incomplete_request(uint64_t last_serial)
 
 static bool has_reached_fence(const struct la_peer *peer)
 {
-    return peer->gone || (int32_t)((uint32_t)peer->freed - peer->fence) >= 0;
+    return peer->gone || (int32_t)((uint32_t)peer->lane_freed - peer->fence) >= 0;
 }
 
 static struct la_peer *find_peer_before_fence(void)
@@ -80,7 +80,7 @@ static bool have_all_reached_fence(uint64_t last_serial, bool *fence_set)
     if (has_incomplete_request(last_serial))
         return false;
     while (!*fence_set && (peer = la_peer_next(&at)) != NULL)
-        peer->fence = (uint32_t)peer->sent;
+        peer->fence = (uint32_t)peer->lane_used;
     *fence_set = true;
     peer = find_peer_before_fence();
     if (peer != NULL)

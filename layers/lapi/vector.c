@@ -99,17 +99,17 @@ static void copy_segments(const void *list, uint64_t list_size, uint8_t *data, u
     }
 }
 
-void la_vec_gather(const void *list, uint64_t list_size, void *to, uint64_t len)
+void la_list_gather(const void *list, uint64_t list_size, void *to, uint64_t len)
 {
     copy_segments(list, list_size, to, len, false);
 }
 
-void la_vec_scatter(const void *list, uint64_t list_size, const void *from, uint64_t len)
+void la_list_scatter(const void *list, uint64_t list_size, const void *from, uint64_t len)
 {
     copy_segments(list, list_size, (uint8_t *)(uintptr_t)from, len, true);
 }
 
-void la_vec_unpack(const lapi_vec_t *vec, const void *from, uint64_t len)
+void la_vec_scatter(const lapi_vec_t *vec, const void *from, uint64_t len)
 {
     uint64_t at = 0;
 

@@ -14,9 +14,11 @@ int la_vec_compare(const lapi_vec_t *tgt, const lapi_vec_t *org);
 /* Bytes of the list of struct la_segment that la_vec_encode() writes, for the other side. */
 uint64_t la_vec_list_size(const lapi_vec_t *vec);
 void la_vec_encode(const lapi_vec_t *vec, void *list);
-void la_vec_gather(const void *list, uint64_t list_size, void *to, uint64_t len);
-void la_vec_scatter(const void *list, uint64_t list_size, const void *from, uint64_t len);
-void la_vec_unpack(const lapi_vec_t *vec, const void *from, uint64_t len); /* scatters */
+/* Packs the `len` bytes of the segments of an encoded list; unpacks them into its segments, or into
+ * those of a vector. */
+void la_list_gather(const void *list, uint64_t list_size, void *to, uint64_t len);
+void la_list_scatter(const void *list, uint64_t list_size, const void *from, uint64_t len);
+void la_vec_scatter(const lapi_vec_t *vec, const void *from, uint64_t len);
 
 #pragma GCC visibility pop
 

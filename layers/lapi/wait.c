@@ -22,7 +22,7 @@ enum {
     SHORT_SLEEP_NS = 20 * 1000,
     SHORT_SLEEPS = 64, /* number of sleeps before they become longer */
     LONG_SLEEP_US = 200,
-    CALL_SLEEP_NS = 500 * 1000, /* sleep of the interrupt thread while a call polls */
+    THREAD_BACKOFF_NS = 500 * 1000, /* sleep of the interrupt thread while a call polls */
 };
 
 void la_wait_setup(void)
@@ -63,7 +63,7 @@ static void pause_for(uint32_t idle, uint32_t spins, uint32_t polls)
         sleep_for_notice(idle - polls);
 }
 
-void la_pause_caller_polls(uint32_t *idle)
+void la_pause_between_polls(uint32_t *idle)
 {
     la.wait.call_polls = true;
     la_pause(idle);
@@ -88,7 +88,7 @@ void la_progress_or_wait(uint32_t *idle)
     if (la_progress())
         *idle = 0;
     else
-        la_pause_caller_polls(idle);
+        la_pause_between_polls(idle);
     la_lock_yield_if_contended(); /* under load a wait may end before a waiting thread gets a core
                                    */
     la_cmpl_handler_end_wait();
@@ -120,7 +120,7 @@ static void *run_thread(void *unused)
 
         idle = found == SOMETHING ? 0 : idle + 1;
         if (found == A_CALL_POLLS)
-            lc_sleep_ns(CALL_SLEEP_NS);
+            lc_sleep_ns(THREAD_BACKOFF_NS);
         else
             pause_for(idle, MIN_SPINS, THREAD_POLLS);
     }

@@ -11,8 +11,8 @@ void la_wait_setup(void);
 /* Waits briefly, with the lock released. idle: number of calls since something happened. */
 void la_pause(uint32_t *idle);
 /* The same for a caller that polls: the interrupt thread does not poll meanwhile. */
-void la_pause_caller_polls(uint32_t *idle);
-/* Calls la_progress() or la_pause_caller_polls(), for loops that wait. */
+void la_pause_between_polls(uint32_t *idle);
+/* Calls la_progress() or la_pause_between_polls(), for loops that wait. */
 void la_progress_or_wait(uint32_t *idle);
 bool la_interrupt_thread_start(void);
 void la_interrupt_thread_stop(void); /* called without the lock */

@@ -25,7 +25,8 @@ static void announce_ended_task(uint32_t gone)
     for (uint32_t k = 0; k < la.job.num_partners; k++)
         if (lc_rank_ahead(la.job.rank, la.job.procs, k) != gone)
             lc_partner_put_word(&partners, k, gone + 1ull,
-                                offsetof(struct la_control, gone) + 8ull * (gone % LA_GONE_SIZE),
+                                offsetof(struct la_control_words, gone) +
+                                    8ull * (gone % LA_GONE_SIZE),
                                 UTOFU_ONESIDED_FLAG_STRONG_ORDER, NULL);
 }
 
@@ -71,8 +72,8 @@ static void start_probe(void)
     const struct lc_partner_context partners = la_partner_context();
 
     if (!la_watch_is_gone(lc_rank_ahead(la.job.rank, la.job.procs, partner)))
-        lc_partner_probe(&partners, &la.watch.probe, partner, offsetof(struct la_control, gone), 64,
-                         end_probe);
+        lc_partner_probe(&partners, &la.watch.probe, partner,
+                         offsetof(struct la_control_words, gone), 64, end_probe);
 }
 
 void la_watch_poll(void)

@@ -27,8 +27,8 @@ enum {
     LA_NUM_SLOTS = LA_PRIVATE_LANES * LA_LANE_SLOTS + LA_SHARED_SLOTS,
     LA_NUM_REQS = 1024,     /* requests of a task */
     LA_REPLY_SIZE = 128,    /* bytes of the reply area of a request */
-    LA_NUM_TRANSFERS = 256, /* incomplete messages of other tasks */
-    LA_CMP_ID_WORK = 5,     /* component ids of the VCQs: of the layer... */
+    LA_NUM_INCOMING = 256,  /* maximum number of incomplete messages of other tasks */
+    LA_CMP_ID_MESSAGES = 5, /* component ids of the VCQs: of the layer... */
     LA_CMP_ID_EXCHANGE = 4, /* ...and of the exchange of VCQ ids */
     LA_STAG_CONTROL = 0,    /* STags: of the memory of control.c... */
     LA_STAG_ADDRESSES = 1,  /* ...and of the table of LAPI_Address_init() */
@@ -36,9 +36,9 @@ enum {
 
 /*
  * The control words. Behind them, the memory of control.c has the slots, the reply areas, and a
- * word for the assist report of each transfer.
+ * word for the assist report of each incoming message.
  */
-struct la_control {
+struct la_control_words {
     struct lc_common_words common;
     uint64_t gone[64];        /* at index rank modulo 64: rank + 1 of a task that is gone */
     uint64_t lanes_requested; /* by origins; the first LA_PRIVATE_LANES get one */
@@ -62,7 +62,8 @@ struct la_record {
     /* With LA_LONG_HEADER_FLAGS only, except seq: */
     utofu_vcq_id_t vcq_id; /* of the origin */
     union {
-        uint64_t total_len; /* bytes of data, in the record or not; of LA_PUTV, LA_GETV with list */
+        uint64_t total_len; /* Bytes of data, whether they travel in the record or not. For LA_PUTV
+                             * and LA_GETV: data plus list of segments. */
         uint64_t compare;   /* of COMPARE_AND_SWAP */
     };
     utofu_stadd_t org_stadd; /* at the origin: of the data, or of the destination of a get */
@@ -128,11 +129,15 @@ struct la_segment {
  * claims are closed.
  */
 struct la_assist_request {
-    uint64_t stadd;    /* of the destination buffer */
-    uint64_t transfer; /* index of the transfer at the target */
+    uint64_t stadd;          /* of the destination buffer */
+    uint64_t incoming_index; /* of the message, in la.incoming.entries of the target */
 };
-#define LA_ASSIST_FAILED (1ull << 31) /* in an assist report: a put has failed */
-enum { LA_ASSIST_RANK_SHIFT = 32 };   /* in an assist report: below it the number of chunks */
+/*
+ * An assist report is one word: bits 0 to 30: number of chunks that the origin has put; bit 31: a
+ * put has failed; bits 32 to 63: rank of the origin.
+ */
+#define LA_ASSIST_FAILED (1ull << 31)
+enum { LA_ASSIST_RANK_SHIFT = 32 };
 #define LA_CLAIMS_CLOSED (1ull << 63) /* in the claim word: claims are not open yet */
 #define LA_STADD_CHANGED (1ull << 62) /* in the claim word: use new_stadd */
 

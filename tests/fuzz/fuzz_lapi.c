@@ -28,11 +28,11 @@ enum { PROCS = 4, INS = 8, ARENA = 4096 };
 
 struct la la = {
     .job.procs = PROCS, .requests.num_free = LA_NUM_REQS, .net.port.num_free = LA_NUM_OPS};
-static struct la_control control;
+static struct la_control_words control;
 static uint8_t inbox[LA_NUM_SLOTS][LA_SLOT_SIZE] __attribute__((aligned(4096)));
 static uint8_t arena[ARENA] __attribute__((aligned(64)));
 static uint8_t bounce[LA_SLOT_SIZE];
-static struct la_transfer ins[INS];
+static struct la_incoming ins[INS];
 static void *pieces[1] = {arena};
 static ulong lengths[1] = {ARENA};
 static lapi_vec_t vec = {
@@ -78,21 +78,21 @@ utofu_stadd_t la_reply_stadd(utofu_vcq_id_t id, uint32_t req, uint32_t offset)
     return 0;
 }
 
-bool la_transfer_has_spare(void)
+bool la_incoming_reserve_spare(void)
 {
     return false;
 }
 
-struct la_transfer *la_transfer_alloc(void)
+struct la_incoming *la_incoming_alloc(void)
 {
     static int next_in;
 
     return &ins[next_in++ % INS];
 }
 
-static void check_in(const struct la_transfer *in)
+static void check_msg(const struct la_incoming *msg)
 {
-    const struct la_record *rec = &in->rec;
+    const struct la_record *rec = &msg->rec;
 
     check(rec->rank < PROCS && rec->req_index < LA_NUM_REQS && rec->kind >= LA_AM &&
           rec->kind <= LA_LAST_KIND);
@@ -100,27 +100,27 @@ static void check_in(const struct la_transfer *in)
           (rec->kind <= LA_PUT && (rec->flags & LA_RENDEZVOUS) != 0));
 }
 
-/* Like transfer.c, which takes rec.total_len + 1 bytes for vectors. */
-void la_transfer_start(struct la_transfer *in)
+/* Like incoming.c, which takes rec.total_len + 1 bytes for vectors. */
+void la_incoming_start(struct la_incoming *msg)
 {
-    check_in(in);
-    check(in->rec.total_len <= LAPI_MAX_MSG_SZ && (in->rec.flags & LA_WANTS_FIN) != 0);
-    check(in->rec.kind != LA_PUTV || in->rec.list_size <= in->rec.total_len);
+    check_msg(msg);
+    check(msg->rec.total_len <= LAPI_MAX_MSG_SZ && (msg->rec.flags & LA_WANTS_FIN) != 0);
+    check(msg->rec.kind != LA_PUTV || msg->rec.list_size <= msg->rec.total_len);
 }
 
-void la_transfer_start_getv(struct la_transfer *in, const void *there)
+void la_incoming_start_getv(struct la_incoming *msg, const void *there)
 {
     uint8_t list[LA_SLOT_SIZE];
 
-    check_in(in);
-    check(in->rec.list_size <= in->rec.total_len && in->rec.total_len <= LAPI_MAX_MSG_SZ);
-    if ((in->rec.flags & LA_RENDEZVOUS) == 0)
-        memcpy(list, there, in->rec.list_size);
+    check_msg(msg);
+    check(msg->rec.list_size <= msg->rec.total_len && msg->rec.total_len <= LAPI_MAX_MSG_SZ);
+    if ((msg->rec.flags & LA_RENDEZVOUS) == 0)
+        memcpy(list, there, msg->rec.list_size);
 }
 
-void la_transfer_complete(struct la_transfer *in)
+void la_incoming_complete(struct la_incoming *msg)
 {
-    check_in(in);
+    check_msg(msg);
 }
 
 /* Reads all its data; it provides no memory for data of an odd length. */

@@ -36,8 +36,8 @@ struct la_peer *__wrap_la_peer_connect(uint32_t rank, int *rc)
 {
     struct la_peer *peer = __real_la_peer_connect(rank, rc);
 
-    if (peer && la_has_private_lane(peer) && peer->sent == 0)
-        peer->sent = peer->freed = FIRST;
+    if (peer && la_has_private_lane(peer) && peer->lane_used == 0)
+        peer->lane_used = peer->lane_freed = FIRST;
     return peer;
 }
 
