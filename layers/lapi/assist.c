@@ -15,7 +15,7 @@ bool la_assist_is_pending(void)
     return la.requests.assist_list != NULL;
 }
 
-static void finish_assist_put(struct lc_op *op, int rc, uint64_t old_value)
+static void assist_put_done(struct lc_op *op, int rc, uint64_t old_value)
 {
     struct la_req *r = op->arg;
 
@@ -26,6 +26,7 @@ static void finish_assist_put(struct lc_op *op, int rc, uint64_t old_value)
     la_req_list_assist(r);
 }
 
+/* Tells the target how many chunks this task has put. */
 static void report_assist(const struct la_req *r, const struct la_peer *peer,
                           uint64_t incoming_index)
 {
@@ -37,7 +38,7 @@ static void report_assist(const struct la_req *r, const struct la_peer *peer,
 }
 
 /* The target may complete the request while this task waits for the claim. */
-static void put_chunk(struct la_req *r, struct lc_op *op)
+static void claim_and_put_chunk(struct la_req *r, struct lc_op *op)
 {
     const struct la_peer *peer = la_peer_find(r->rank);
     const uint64_t serial = r->serial, size = la_chunk_size(r->total_len);
@@ -68,11 +69,11 @@ bool la_assist_put_chunk(void)
 {
     struct la_req *r = la.requests.assist_list;
     struct lc_op *op =
-        r == NULL ? NULL : la_op_alloc(LA_RECORD_OP_RESERVE, r->rank, finish_assist_put, r);
+        r == NULL ? NULL : la_op_alloc(LA_RECORD_OP_RESERVE, r->rank, assist_put_done, r);
 
     if (op == NULL)
         return false;
     la_req_unlist_assist(r);
-    put_chunk(r, op);
+    claim_and_put_chunk(r, op);
     return true;
 }

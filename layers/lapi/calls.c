@@ -21,6 +21,7 @@ static int begin_call(lapi_handle_t hndl, uint tgt)
     return LAPI_ERR_TGT;
 }
 
+/* Releases the lock. Returns rc. */
 static int end_call(int rc)
 {
     la_unlock();
@@ -160,13 +161,14 @@ static int check_rmw(RMW_ops_t op, const void *tgt_var, const void *in_val, size
 
 static void set_operands(struct la_req *r, const void *in_val)
 {
-    const int second = r->rmw_op == COMPARE_AND_SWAP ? 1 : 0;
+    const int operand =
+        r->rmw_op == COMPARE_AND_SWAP ? 1 : 0; /* in_val[0] is the value to compare */
 
     if (r->kind == LA_RMW) {
-        r->operand = ((const uint32_t *)in_val)[second];
+        r->operand = ((const uint32_t *)in_val)[operand];
         r->compare = ((const uint32_t *)in_val)[0];
     } else {
-        r->operand = ((const uint64_t *)in_val)[second];
+        r->operand = ((const uint64_t *)in_val)[operand];
         r->compare = ((const uint64_t *)in_val)[0];
     }
 }
@@ -212,6 +214,7 @@ int LAPI_Rmw64(lapi_handle_t hndl, RMW_ops_t op, uint tgt, long long *tgt_var, l
     return start_rmw(hndl, op, in_val, &r);
 }
 
+/* on: LAPI_Purge_totask(); off: LAPI_Resume_totask(). */
 static int purge_task(uint dest, bool on)
 {
     int rc = LAPI_SUCCESS;
@@ -462,14 +465,14 @@ static int xfer_rmw(const lapi_rmw_t *x)
 /* A PVO, the number of memory that LAPI_Util() gives, is an address (util.c). */
 static int xfer_rdma(const lapi_hwxfer_t *x)
 {
-    void *own = (void *)(uintptr_t)(x->src_pvo + x->src_offset);
+    void *lcl_addr = (void *)(uintptr_t)(x->src_pvo + x->src_offset);
     struct la_req r = {.rank = x->tgt,
                        .tgt_addr = x->tgt_pvo + x->tgt_offset,
                        .total_len = x->len,
                        .shdlr = x->shdlr,
                        .handler_arg = x->sinfo,
                        .org_cntr = x->org_cntr};
-    int rc = check_addresses((void *)(uintptr_t)r.tgt_addr, own, r.total_len);
+    int rc = check_addresses((void *)(uintptr_t)r.tgt_addr, lcl_addr, r.total_len);
 
     if (x->op != LAPI_RDMA_PUT && x->op != LAPI_RDMA_GET)
         return LAPI_ERR_XFER_CMD;
@@ -477,12 +480,12 @@ static int xfer_rdma(const lapi_hwxfer_t *x)
         return rc;
     if (x->op == LAPI_RDMA_PUT) {
         r.kind = LA_PUT;
-        r.data = own;
+        r.data = lcl_addr;
         return la_send_data(&r);
     }
     r.kind = LA_GET;
     r.flags = LA_WANTS_FIN;
-    r.result = own;
+    r.result = lcl_addr;
     return send_get(&r);
 }
 

@@ -31,14 +31,15 @@ enum {
     LA_EDATA_NO_OP = 255, /* EDATA of a communication whose completion nobody waits for */
     LA_RECORD_OP_RESERVE =
         32, /* ops that records and assist puts leave free for other puts and gets */
-    LA_REQS_FOR_HANDLERS = 256, /* requests reserved for handlers */
-    LA_REQS_PER_HANDLER = 32,   /* no message is handled while fewer requests are free */
-    LA_MAX_NOTICES_DUE = 64,    /* records handled before their notices, at most */
-    LA_NUM_INLINE_BUFFERS = 64, /* buffers for inline records */
-    LA_INLINE_TCQ_PERIOD = 16,  /* inline records from one TCQ notice to the next */
-    LA_CODE_CACHE_SIZE = 64,    /* entries of the cache of addresses known to be code */
-    LA_GONE_SIZE = 64,          /* entries of the table of tasks that are gone */
-    LA_NUM_REGIONS = 64,        /* entries of the registration cache */
+    LA_HANDLER_REQ_RESERVE =
+        256, /* requests that messages of the program leave free for handlers */
+    LA_MIN_REQS_PER_HANDLER = 32, /* no message is handled while fewer requests are free */
+    LA_MAX_NOTICES_DUE = 64,      /* records handled before their notices, at most */
+    LA_NUM_INLINE_BUFFERS = 64,   /* buffers for inline records */
+    LA_INLINE_TCQ_PERIOD = 16,    /* inline records from one TCQ notice to the next */
+    LA_CODE_CACHE_SIZE = 64,      /* entries of the cache of addresses known to be code */
+    LA_GONE_SIZE = 64,            /* entries of the table of gone tasks */
+    LA_NUM_REGIONS = 64,          /* entries of the registration cache */
 };
 
 /* Calls from lower files to higher files; start.c has the table. */
@@ -49,8 +50,8 @@ struct la_upcalls {
     void (*peer_unreachable)(uint32_t rank, const char *why);
     /* From watch.c: the task has ended; no message to or from it completes any more. */
     void (*peer_gone)(uint32_t rank);
-    /* From send.c: a call waits for room; `idle` as in la_progress_or_wait(). */
-    void (*progress)(uint32_t *idle);
+    /* From send.c: a call waits for room; `idle_count` as in la_progress_or_wait(). */
+    void (*progress)(uint32_t *idle_count);
 };
 
 /* A registered region: an entry of the registration cache. If all entries are in use, an extra
@@ -72,13 +73,16 @@ struct la_req;
 /* A task that this task communicates with. */
 struct la_peer {
     uint32_t rank;
-    uint16_t lane;           /* index of the lane at the peer that this task uses */
+    uint16_t lane; /* of the peer: the ring of slots for records of this task; LA_PRIVATE_LANES:
+                      shared */
     bool freed_read_pending; /* a get into lane_freed is in flight */
     bool has_ticket;         /* `ticket` is valid and unused */
-    bool gone, purged;       /* the task has ended; LAPI_Purge_totask() was called */
-    bool queued, same_node;  /* in la.send.waiting; the task is on the node of this task */
+    bool gone;               /* the task has ended or cannot be reached */
+    bool purged;             /* LAPI_Purge_totask() was called */
+    bool queued;             /* in la.send.waiting */
+    bool same_node;          /* the task is on the node of this task */
     uint32_t fence;          /* value of lane_freed that a fence waits for */
-    utofu_vcq_id_t id;
+    utofu_vcq_id_t id;       /* of the VCQ of the peer */
     /* Slots of the lane, counted from its first use (slot number modulo the size of the lane).
      * Used: by records of this task; shared lane: up to the last slot of this task. */
     uint64_t lane_used, lane_freed;
@@ -95,12 +99,13 @@ _Static_assert(sizeof(struct la_peer) + 16 + 3 * sizeof(void *) <= 128, "bytes f
 
 /* Members with a name of struct la_record become those of the record. */
 struct la_req {
-    uint8_t kind, flags;
-    bool used, queued; /* not free; waits for a slot */
-    bool cancelled;    /* not sent when its turn comes */
-    bool by_handler;   /* a handler sends the message */
-    bool lightweight;  /* the program may reuse its memory when the call returns */
-    uint16_t index;    /* in la.requests.reqs */
+    uint8_t kind, flags; /* enum la_kind; LA_WANTS_CMPL... */
+    bool used;           /* not free */
+    bool queued;         /* waits for a slot */
+    bool cancelled;      /* not sent when its turn comes */
+    bool by_handler;     /* a handler sends the message */
+    bool lightweight;    /* the program may reuse its memory when the call returns */
+    uint16_t index;      /* in la.requests.reqs */
     uint16_t uhdr_len, rmw_op;
     uint32_t rank;   /* of the target */
     uint64_t serial; /* number of the message; differs when the request is reused */
@@ -114,8 +119,8 @@ struct la_req {
     };
     uint64_t tgt_cntr;
     lapi_cntr_t *org_cntr, *cmpl_cntr;
-    void *copy; /* copy of uhdr and data */
-    scompl_hndlr_t *shdlr;
+    void *copy; /* malloc'ed copy of uhdr and data, or of the lists and data of vectors; or NULL */
+    scompl_hndlr_t *shdlr; /* of LAPI_Xfer(): send handler, or completion handler of a get */
     compl_hndlr_t *chndlr;
     void *handler_arg;
     void *result; /* destination of a get, or of the old value */
@@ -162,16 +167,17 @@ struct la_incoming {
 
 /* The state of each file. */
 struct la_lock {
-    uint32_t word, depth;   /* 1: locked; levels of recursion */
+    uint32_t word;          /* 1: locked */
+    uint32_t depth;         /* levels of recursion */
     uint32_t program_depth; /* part of depth: locks of the program (LAPI_Util()) */
-    const void *owner;
-    uint32_t waiters; /* threads that wait for the lock, atomic */
-    uint32_t served;  /* waiting threads that have got the lock, atomic */
+    const void *owner;      /* an address that differs in each thread, or NULL */
+    uint32_t waiters;       /* threads that wait for the lock, atomic */
+    uint32_t served;        /* waiting threads that have got the lock, atomic */
 };
 
 struct la_errors {
     LAPI_err_hndlr *handler;
-    uint64_t num_failures; /* failed messages of this task */
+    uint64_t num_failures; /* failed messages of this task, so far */
     uint64_t num_returned; /* of these, those that a waiting call has returned */
     int last_code;         /* of the last failure */
     struct la_report {
@@ -212,7 +218,7 @@ struct la_control {
 };
 
 struct la_watch {
-    int num_gone; /* tasks that are gone */
+    int num_gone; /* tasks that are gone: ended or unreachable */
     struct lc_probe probe;
     uint32_t num_probes;         /* sent so far */
     uint64_t gone[LA_GONE_SIZE]; /* same layout as in struct la_control_words */
@@ -277,7 +283,7 @@ struct la_dispatch_state {
 
 struct la_progress_state {
     uint32_t iterations; /* calls of la_progress() */
-    uint32_t idle;       /* those since one has found something */
+    uint32_t idle_count; /* those since one has found something */
 };
 
 struct la_wait_state {

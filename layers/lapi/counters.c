@@ -43,15 +43,16 @@ int LAPI_Getcntr(lapi_handle_t hndl, lapi_cntr_t *cntr, int *val)
     return LAPI_SUCCESS;
 }
 
-static bool consume_counter(lapi_cntr_t *cntr, int val, int *left)
+/* If the counter has reached val, subtracts val; *remaining: the rest. */
+static bool consume_counter(lapi_cntr_t *cntr, int val, int *remaining)
 {
     int now = __atomic_load_n(&cntr->value, __ATOMIC_ACQUIRE);
 
     while (now >= val)
         if (__atomic_compare_exchange_n(&cntr->value, &now, now - val, false, __ATOMIC_ACQ_REL,
                                         __ATOMIC_ACQUIRE)) {
-            if (left != NULL)
-                *left = now - val;
+            if (remaining != NULL)
+                *remaining = now - val;
             return true;
         }
     return false;
@@ -67,26 +68,27 @@ static void log_stall(const struct lc_stall_timer *stall, const char *function,
            __atomic_load_n(&cntr->value, __ATOMIC_ACQUIRE), la_requests_describe(text));
 }
 
-static int wait_for(lapi_cntr_t *cntr, int val, int *left, bool poll)
+/* poll: makes progress; false: only waits for other threads (LAPI_Nopoll_wait()). */
+static int wait_for_counter(lapi_cntr_t *cntr, int val, int *remaining, bool poll)
 {
     struct lc_stall_timer stall = {0};
     uint64_t failures = la.errors.num_failures;
-    uint32_t idle = 0;
+    uint32_t idle_count = 0;
 
-    while (!consume_counter(cntr, val, left)) {
+    while (!consume_counter(cntr, val, remaining)) {
         if (la_errors_pending(failures))
             return la_errors_take();
-        if (lc_stall_should_log(&stall, idle))
+        if (lc_stall_should_log(&stall, idle_count))
             log_stall(&stall, poll ? "LAPI_Waitcntr" : "LAPI_Nopoll_wait", cntr, val);
         if (poll)
-            la_progress_or_wait(&idle);
+            la_progress_or_wait(&idle_count);
         else
-            la_pause(&idle);
+            la_pause(&idle_count);
     }
     return LAPI_SUCCESS;
 }
 
-static int check_and_wait(lapi_handle_t hndl, lapi_cntr_t *cntr, int val, int *left, bool poll)
+static int check_and_wait(lapi_handle_t hndl, lapi_cntr_t *cntr, int val, int *remaining, bool poll)
 {
     int rc;
 
@@ -99,7 +101,7 @@ static int check_and_wait(lapi_handle_t hndl, lapi_cntr_t *cntr, int val, int *l
     else if (!la_may_wait())
         rc = LAPI_ERR_IN_HNDLR;
     else
-        rc = wait_for(cntr, val, left, poll);
+        rc = wait_for_counter(cntr, val, remaining, poll);
     la_unlock();
     return rc;
 }

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH_SIZE = 16 };
+enum { BATCH_SIZE = 16 /* maximum number of records that one call handles */ };
 
 void la_dispatch_setup(void)
 {
@@ -66,13 +66,13 @@ static void shuffle_ready(void)
  * list. */
 static uint32_t handle_batch(void)
 {
-    uint32_t handled = 0, kept = 0, i;
+    uint32_t handled = 0, num_kept = 0, i;
 
     for (i = 0; i < la.dispatch.num_ready && handled < BATCH_SIZE; i++) {
         uint16_t slot = la.dispatch.ready[i];
 
         if (!can_execute(slot)) {
-            la.dispatch.ready[kept++] = slot;
+            la.dispatch.ready[num_kept++] = slot;
             continue;
         }
         la.dispatch.num_handled++;
@@ -81,7 +81,7 @@ static uint32_t handle_batch(void)
         handled++;
     }
     if (i < la.dispatch.num_ready)
-        memmove(la.dispatch.ready + kept, la.dispatch.ready + i,
+        memmove(la.dispatch.ready + num_kept, la.dispatch.ready + i,
                 (la.dispatch.num_ready - i) * sizeof(la.dispatch.ready[0]));
     la.dispatch.num_ready -= handled;
     return handled;
@@ -111,7 +111,7 @@ static void handle_inline(uint32_t lane, uint32_t slot)
 bool la_dispatch_poll_memory(void)
 {
     uint32_t lanes = la.dispatch.num_notices_due < LA_MAX_NOTICES_DUE ? la_inbox_num_lanes() : 0;
-    bool handled = false, kept = false;
+    bool handled = false, any_ready = false;
 
     for (uint32_t lane = 0; lane < lanes; lane++) {
         uint32_t slot = la_inbox_next_slot(lane);
@@ -125,10 +125,10 @@ bool la_dispatch_poll_memory(void)
             handled = true;
         } else {
             append_ready_slot(slot);
-            kept = true;
+            any_ready = true;
         }
     }
-    return (kept && la_dispatch_run()) | handled;
+    return (any_ready && la_dispatch_run()) | handled;
 }
 
 bool la_dispatch_run(void)

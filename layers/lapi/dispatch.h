@@ -8,7 +8,7 @@
 #pragma GCC visibility push(hidden)
 
 void la_dispatch_setup(void);
-void la_dispatch_handle_notice(uint32_t slot); /* a record has arrived in the slot */
+void la_dispatch_handle_notice(uint32_t slot); /* a put has written a record to the slot */
 /* True if records may be handled before their notices are polled; false: poll notices first, so
  * that the MRQ does not overflow. */
 static inline bool la_dispatch_may_poll_memory(void)

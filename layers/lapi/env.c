@@ -6,7 +6,7 @@
 
 #include <limits.h>
 
-static int get_value(lapi_query_t query)
+static int get_env_value(lapi_query_t query)
 {
     const int values[] = {
         [TASK_ID] = (int)la.job.rank,
@@ -37,7 +37,7 @@ int LAPI_Qenv(lapi_handle_t hndl, lapi_query_t query, int *ret_val)
     else if (ret_val == NULL)
         rc = LAPI_ERR_RET_PTR_NULL;
     else
-        *ret_val = get_value(query);
+        *ret_val = get_env_value(query);
     la_unlock();
     return rc;
 }
@@ -58,7 +58,7 @@ static int set_interrupts(bool on)
     return LAPI_SUCCESS;
 }
 
-static int set_value(lapi_query_t query, int value)
+static int set_env_value(lapi_query_t query, int value)
 {
     if (query != INTERRUPT_SET && query != ERROR_CHK)
         return LAPI_ERR_QUERY_TYPE;
@@ -76,7 +76,7 @@ int LAPI_Senv(lapi_handle_t hndl, lapi_query_t query, int set_val)
 
     if (!la_lock_if_valid(hndl))
         return LAPI_ERR_HNDL_INVALID;
-    rc = set_value(query, set_val);
+    rc = set_env_value(query, set_val);
     la_unlock();
     return rc;
 }

@@ -21,11 +21,13 @@ struct null {
 };
 struct null lapi_null_; /* COMMON /LAPI_NULL/, whose members stand for NULL */
 
+/* NULL if the argument is LAPI_ADDR_NULL. */
 static void *ptr_or_null(const void *p)
 {
     return (uintptr_t)p - (uintptr_t)&lapi_null_ < sizeof(lapi_null_) ? NULL : (void *)(uintptr_t)p;
 }
 
+/* The address in a TYPE (LAPI_ADDR_T). */
 static void *address_in(const struct addr *a)
 {
     return (void *)(uintptr_t)a->addr;

@@ -11,7 +11,9 @@
 
 #include "../common/fd.h"
 
-#define IN_PROGRAM (1ull << 63) /* the rest is an offset from the load address of the program */
+#define PROGRAM_OFFSET                                                                             \
+    (1ull << 63) /* flag of an encoded address: the rest is an offset from the load address of the \
+                    program */
 
 void la_hdr_handlers_setup(void)
 {
@@ -28,8 +30,8 @@ void la_hdr_handlers_set(int index, void *address)
     la.hdr_handlers.addresses[index] = address;
 }
 
-/* Is the address executable? The list of mappings includes code generated at run time. */
-static bool is_code(uintptr_t address)
+/* Reads the list of mappings, which includes code generated at run time. */
+static bool is_executable(uintptr_t address)
 {
     int fd = lc_fd_above_stdio(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
     FILE *maps = fd < 0 ? NULL : fdopen(fd, "r");
@@ -54,7 +56,7 @@ static bool is_callable(uintptr_t address)
 
     if (__builtin_expect(*entry == address, 1))
         return true;
-    if (!is_code(address))
+    if (!is_executable(address))
         return false;
     *entry = address;
     return true;
@@ -62,42 +64,42 @@ static bool is_callable(uintptr_t address)
 
 /* Finds the load address of the program, and whether an address lies in its code. All tasks have
  * the same code at the same offset. */
-struct search {
+struct program_search {
     uintptr_t address, base;
     bool found;
 };
 
-static int visit_object(struct dl_phdr_info *info, size_t size, void *arg)
+static int visit_program(struct dl_phdr_info *info, size_t size, void *arg)
 {
-    struct search *s = arg;
+    struct program_search *search = arg;
 
     (void)size;
-    s->base = info->dlpi_addr;
+    search->base = info->dlpi_addr;
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *p = &info->dlpi_phdr[i];
 
         if (p->p_type == PT_LOAD && (p->p_flags & PF_X) != 0 &&
-            s->address - (info->dlpi_addr + p->p_vaddr) < p->p_memsz)
-            s->found = true;
+            search->address - (info->dlpi_addr + p->p_vaddr) < p->p_memsz)
+            search->found = true;
     }
     return 1; /* the program is the first object */
 }
 
 bool la_hdr_handlers_encode(uintptr_t address, uint64_t *encoded)
 {
-    struct search s = {.address = address};
+    struct program_search search = {.address = address};
 
-    dl_iterate_phdr(visit_object, &s);
-    *encoded = IN_PROGRAM | (address - s.base);
-    return s.found;
+    dl_iterate_phdr(visit_program, &search);
+    *encoded = PROGRAM_OFFSET | (address - search.base);
+    return search.found;
 }
 
 static uintptr_t find_program_base(void)
 {
-    struct search s = {0};
+    struct program_search search = {0};
 
-    dl_iterate_phdr(visit_object, &s);
-    return s.base;
+    dl_iterate_phdr(visit_program, &search);
+    return search.base;
 }
 
 /* NULL: no such handler. */
@@ -108,8 +110,8 @@ hdr_hndlr_t *la_hdr_handlers_find(const struct la_record *rec)
 
     if (rec->tgt_addr < LAPI_ADDRTBL_SZ)
         address = la.hdr_handlers.addresses[rec->tgt_addr];
-    else if ((rec->tgt_addr & IN_PROGRAM) != 0)
-        address = (void *)(find_program_base() + (rec->tgt_addr & ~IN_PROGRAM));
+    else if ((rec->tgt_addr & PROGRAM_OFFSET) != 0)
+        address = (void *)(find_program_base() + (rec->tgt_addr & ~PROGRAM_OFFSET));
     if (address == NULL || !is_callable((uintptr_t)address))
         return NULL;
     memcpy(&handler, &address, sizeof(handler));

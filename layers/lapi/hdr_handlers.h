@@ -8,8 +8,8 @@
 #pragma GCC visibility push(hidden)
 
 void la_hdr_handlers_setup(void);
-void *la_hdr_handlers_get(int index); /* LAPI_Addr_get() */
-void la_hdr_handlers_set(int index, void *address);
+void *la_hdr_handlers_get(int index);                           /* LAPI_Addr_get() */
+void la_hdr_handlers_set(int index, void *address);             /* LAPI_Addr_set() */
 hdr_hndlr_t *la_hdr_handlers_find(const struct la_record *rec); /* NULL: no such handler */
 /* Encodes an address in the code of the program for the wire: as an offset from the load address of
  * the program. False: not in its code. */

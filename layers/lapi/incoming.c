@@ -84,6 +84,7 @@ void la_send_reply(const struct la_record *rec, uint8_t flag, uint64_t value)
     la_put_word_notify(rec->vcq_id, value, la_reply_stadd(rec->vcq_id, rec->req_index, offset));
 }
 
+/* The list of messages that la_incoming_progress() looks at. */
 static void add_pending(struct la_incoming *msg)
 {
     if (msg->is_pending)
@@ -120,6 +121,7 @@ static uint64_t phase_end(const struct la_incoming *msg)
     return msg->rec.kind == LA_GETV && !msg->puts_data ? msg->rec.list_size : msg->rec.total_len;
 }
 
+/* at: offset in the data. */
 static void start_fragment(struct la_incoming *msg, struct lc_op *op, uint64_t at, uint64_t size)
 {
     msg->fragments_in_flight++;
@@ -152,6 +154,7 @@ static bool may_request_assist(const struct la_incoming *msg)
            msg < la.incoming.entries + LA_NUM_INCOMING && la_rcache_is_file_backed(msg->region);
 }
 
+/* Asks the origin to put chunks too, if its memory and ours are shared on this host. */
 static void request_assist(struct la_incoming *msg)
 {
     struct la_assist_request request = {.stadd = msg->stadd,
@@ -221,6 +224,7 @@ static void move_next_chunk(struct la_incoming *msg)
         lc_op_free(op);
 }
 
+/* As progress_data(), for a message that both sides move. */
 static bool progress_assisted(struct la_incoming *msg)
 {
     if (la_watch_is_gone(msg->rec.rank)) {
@@ -259,7 +263,8 @@ void la_incoming_peer_gone(uint32_t rank)
             add_pending(&la.incoming.entries[i]);
 }
 
-/* Starts the next fragments or claims a chunk. True: all data are here, or the message has failed.
+/* Starts the next gets or puts, or claims a chunk. True: all data are here, or the message has
+ * failed.
  */
 static bool progress_data(struct la_incoming *msg)
 {
@@ -283,6 +288,7 @@ static void gather_list(struct la_incoming *msg)
     add_pending(msg);
 }
 
+/* From the temporary buffer to the segments, for vectors. */
 static void scatter_data(struct la_incoming *msg)
 {
     if (msg->rec.kind == LA_PUTV)
@@ -292,6 +298,7 @@ static void scatter_data(struct la_incoming *msg)
         la_vec_scatter(msg->vec, msg->buf, msg->rec.total_len);
 }
 
+/* All data are here: replies FIN. After the list of a get of vectors, the data follow. */
 static void finish_data_phase(struct la_incoming *msg)
 {
     if (msg->status == 0 && msg->rec.kind == LA_GETV && !msg->puts_data) {
@@ -320,7 +327,7 @@ static bool alloc_temp_buffer(struct la_incoming *msg)
     return msg->temp_buf != NULL;
 }
 
-static bool needs_temp(const struct la_incoming *msg)
+static bool needs_temp_buffer(const struct la_incoming *msg)
 {
     return msg->temp_buf == NULL &&
            (msg->rec.kind == LA_PUTV || msg->rec.kind == LA_GETV || msg->vec != NULL);
@@ -330,7 +337,7 @@ void la_incoming_start(struct la_incoming *msg)
 {
     if (msg->rec.kind == LA_GET)
         msg->puts_data = true;
-    if (needs_temp(msg) && !alloc_temp_buffer(msg))
+    if (needs_temp_buffer(msg) && !alloc_temp_buffer(msg))
         msg->status = LAPI_ERR_MEMORY_EXHAUSTED;
     else
         msg->region = la_rcache_get(msg->buf, msg->rec.total_len + (msg->temp_buf != NULL ? 1 : 0),
@@ -359,6 +366,7 @@ void la_incoming_start_getv(struct la_incoming *msg, const void *list)
     }
 }
 
+/* The last step of each message: target counter, CMPL reply, free entry. */
 static void finish_message(struct la_incoming *msg)
 {
     if (msg->rec.tgt_cntr != 0)
@@ -368,7 +376,7 @@ static void finish_message(struct la_incoming *msg)
     la_incoming_free(msg);
 }
 
-static void run_handler(struct la_incoming *msg)
+static void run_cmpl_handler(struct la_incoming *msg)
 {
     lapi_handle_t hndl = la.handle;
 
@@ -381,7 +389,7 @@ static void run_handler(struct la_incoming *msg)
 /* Runs in the completion-handler thread. */
 static void run_queued_handler(struct la_work *work)
 {
-    run_handler((struct la_incoming *)((char *)work - offsetof(struct la_incoming, work)));
+    run_cmpl_handler((struct la_incoming *)((char *)work - offsetof(struct la_incoming, work)));
 }
 
 void la_incoming_complete(struct la_incoming *msg)
@@ -392,7 +400,7 @@ void la_incoming_complete(struct la_incoming *msg)
     }
     msg->work.run = run_queued_handler;
     if (msg->ret_flags != LAPI_NORMAL || !la_cmpl_thread_enqueue(&msg->work))
-        run_handler(msg);
+        run_cmpl_handler(msg);
 }
 
 bool la_incoming_progress(void)

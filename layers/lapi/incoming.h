@@ -27,7 +27,7 @@ void la_send_reply(const struct la_record *rec, uint8_t flag, uint64_t value);
 /* True if the resources suffice for a record, and for the messages that its handler may send. */
 static inline bool la_can_execute(bool needs_incoming)
 {
-    return la.requests.num_free >= LA_REQS_PER_HANDLER && la.net.port.num_free > 2 &&
+    return la.requests.num_free >= LA_MIN_REQS_PER_HANDLER && la.net.port.num_free > 2 &&
            (!needs_incoming || la.incoming.used < LA_NUM_INCOMING || la_incoming_reserve_spare());
 }
 

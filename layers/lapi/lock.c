@@ -4,7 +4,7 @@
 
 #include <sched.h>
 
-enum { YIELDS = 1000 /* while a waiting thread takes the lock */ };
+enum { MAX_YIELDS = 1000 /* until a waiting thread has taken the lock */ };
 
 /* initial-exec: access without a call of the dynamic linker */
 static _Thread_local char self __attribute__((tls_model("initial-exec")));
@@ -14,7 +14,8 @@ static bool is_lock_owner(void)
     return __atomic_load_n(&la.lock.owner, __ATOMIC_RELAXED) == &self;
 }
 
-static bool grab_lock(void)
+/* Not recursive, and sets no owner. */
+static bool try_lock_word(void)
 {
     return __atomic_exchange_n(&la.lock.word, 1, __ATOMIC_ACQUIRE) == 0;
 }
@@ -22,7 +23,7 @@ static bool grab_lock(void)
 static __attribute__((noinline)) void wait_for_lock(void)
 {
     __atomic_fetch_add(&la.lock.waiters, 1, __ATOMIC_RELAXED);
-    while (!grab_lock())
+    while (!try_lock_word())
         lc_futex_wait(&la.lock.word, 1);
     __atomic_fetch_sub(&la.lock.waiters, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&la.lock.served, 1, __ATOMIC_RELAXED);
@@ -36,7 +37,7 @@ static void set_lock_owner(void)
 
 bool la_trylock(void)
 {
-    if (!grab_lock())
+    if (!try_lock_word())
         return false;
     set_lock_owner();
     return true;
@@ -48,7 +49,7 @@ static inline void take_lock(void)
         la.lock.depth++;
         return;
     }
-    if (__builtin_expect(!grab_lock(), 0))
+    if (__builtin_expect(!try_lock_word(), 0))
         wait_for_lock();
     set_lock_owner();
 }
@@ -100,7 +101,7 @@ void la_lock_yield(void)
         return;
     saved = la_lock_release_all();
     for (int i = 0;
-         i < YIELDS && __atomic_load_n(&la.lock.served, __ATOMIC_RELAXED) == served_before; i++)
+         i < MAX_YIELDS && __atomic_load_n(&la.lock.served, __ATOMIC_RELAXED) == served_before; i++)
         sched_yield();
     la_lock_restore(saved);
 }
@@ -171,7 +172,7 @@ static int get_owner(lapi_handle_t hndl, int *mine)
     return LAPI_SUCCESS;
 }
 
-lapi_thread_func_t la_lock_program_functions(void)
+lapi_thread_func_t la_lock_functions_for_program(void)
 {
     return (lapi_thread_func_t){.Util_type = LAPI_GET_THREAD_FUNC,
                                 .mutex_lock = lock_for_program,

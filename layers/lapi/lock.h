@@ -15,7 +15,7 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Takes the lock if the handle is valid. */
+/* Takes the lock. False: the handle is not valid, and the lock is not taken. */
 bool la_lock_if_valid(lapi_handle_t hndl);
 void la_lock(void);
 void la_unlock(void);
@@ -33,8 +33,8 @@ static inline void la_lock_yield_if_contended(void)
     if (__builtin_expect(__atomic_load_n(&la.lock.waiters, __ATOMIC_RELAXED) != 0, 0))
         la_lock_yield();
 }
-bool la_may_wait(void); /* false in a handler that runs in the dispatcher */
-lapi_thread_func_t la_lock_program_functions(void); /* for LAPI_Util() */
+bool la_may_wait(void); /* false in a header handler, or any other that runs with the lock held */
+lapi_thread_func_t la_lock_functions_for_program(void); /* for LAPI_Util() */
 
 #pragma GCC visibility pop
 

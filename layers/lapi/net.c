@@ -64,7 +64,7 @@ void la_net_close(void)
 }
 
 /* Repeats the put until the TOQ has room. The common case costs one comparison. */
-#define CALL_WITH_ROOM(rc, call)                                                                   \
+#define REPEAT_WHILE_BUSY(rc, call)                                                                \
     do {                                                                                           \
         if (__builtin_expect(((rc) = (call)) == UTOFU_ERR_BUSY, 0)) {                              \
             struct lc_stall_timer stall = {0};                                                     \
@@ -78,8 +78,8 @@ void la_put_word_notify(utofu_vcq_id_t id, uint64_t value, utofu_stadd_t rmt)
 {
     int rc;
 
-    CALL_WITH_ROOM(rc, utofu_put_piggyback8(la.net.port.vcq, id, value, rmt, 8, LA_EDATA_NO_OP,
-                                            UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE, NULL));
+    REPEAT_WHILE_BUSY(rc, utofu_put_piggyback8(la.net.port.vcq, id, value, rmt, 8, LA_EDATA_NO_OP,
+                                               UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE, NULL));
     (void)rc; /* a failed peer is detected elsewhere */
 }
 
@@ -105,7 +105,7 @@ void la_inline_put(utofu_vcq_id_t id, utofu_stadd_t rmt)
         *mark = la.net.inline_posted;
         flags |= UTOFU_ONESIDED_FLAG_TCQ_NOTICE;
     }
-    CALL_WITH_ROOM(
+    REPEAT_WHILE_BUSY(
         rc, utofu_put(la.net.port.vcq, id,
                       la.net.port.bounce_stadd + LA_NUM_OPS * LA_SLOT_SIZE + n * LA_CACHE_LINE, rmt,
                       LA_CACHE_LINE, LA_EDATA_NO_OP, flags, mark));
@@ -116,33 +116,34 @@ void la_inline_put(utofu_vcq_id_t id, utofu_stadd_t rmt)
  * Synchronous communications
  */
 
-struct result {
+struct sync_result {
     bool done;
     int rc;
     uint64_t old_value;
-    void *to;
+    void *dst; /* copy of the bounce buffer of a get, or NULL */
     size_t size;
     const char *what; /* for messages, e.g. "a chunk of its message" */
 };
 
-static void finish_sync(struct lc_op *op, int rc, uint64_t old_value)
+static void sync_done(struct lc_op *op, int rc, uint64_t old_value)
 {
-    struct result *result = op->arg;
+    struct sync_result *result = op->arg;
 
     result->done = true;
     result->rc = rc;
     result->old_value = old_value;
-    if (rc == UTOFU_SUCCESS && result->to != NULL)
-        memcpy(result->to, lc_op_bounce(op), result->size);
+    if (rc == UTOFU_SUCCESS && result->dst != NULL)
+        memcpy(result->dst, lc_op_bounce(op), result->size);
 }
 
-static struct lc_op *alloc_op(uint32_t rank, struct result *result)
+/* Polls until an op is free. */
+static struct lc_op *wait_for_free_op(uint32_t rank, struct sync_result *result)
 {
     struct lc_stall_timer stall = {0};
     char text[LC_TEXT_SIZE];
     struct lc_op *op;
 
-    while ((op = la_op_alloc(0, rank, finish_sync, result)) == NULL) {
+    while ((op = la_op_alloc(0, rank, sync_done, result)) == NULL) {
         if (lc_stall_should_log(&stall, 0))
             la_log("has waited %llu s to ask task %u for %s: %s", lc_stall_seconds(&stall), rank,
                    result->what, lc_port_describe(&la.net.port, text));
@@ -151,7 +152,7 @@ static struct lc_op *alloc_op(uint32_t rank, struct result *result)
     return op;
 }
 
-static void wait_for(const struct result *result, uint32_t rank)
+static void wait_for_result(const struct sync_result *result, uint32_t rank)
 {
     struct lc_stall_timer stall = {0};
 
@@ -163,35 +164,35 @@ static void wait_for(const struct result *result, uint32_t rank)
     }
 }
 
-int la_get_sync(uint32_t rank, utofu_vcq_id_t id, void *to, utofu_stadd_t rmt, size_t size,
+int la_get_sync(uint32_t rank, utofu_vcq_id_t id, void *dst, utofu_stadd_t rmt, size_t size,
                 const char *what)
 {
-    struct result result = {.to = to, .size = size, .what = what};
-    struct lc_op *op = alloc_op(rank, &result);
+    struct sync_result result = {.dst = dst, .size = size, .what = what};
+    struct lc_op *op = wait_for_free_op(rank, &result);
 
     lc_op_get(op, id, lc_op_bounce_stadd(op), rmt, size);
-    wait_for(&result, rank);
+    wait_for_result(&result, rank);
     return result.rc;
 }
 
 int la_get_sync_registered(uint32_t rank, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_stadd_t rmt,
                            size_t size, const char *what)
 {
-    struct result result = {.what = what};
+    struct sync_result result = {.what = what};
 
-    lc_op_get(alloc_op(rank, &result), id, lcl, rmt, size);
-    wait_for(&result, rank);
+    lc_op_get(wait_for_free_op(rank, &result), id, lcl, rmt, size);
+    wait_for_result(&result, rank);
     return result.rc;
 }
 
 static int atomic_sync(enum utofu_armw_op op_code, uint64_t value, uint32_t rank, utofu_vcq_id_t id,
                        utofu_stadd_t rmt, uint64_t *old_value, const char *what)
 {
-    struct result result = {.what = what};
-    struct lc_op *op = alloc_op(rank, &result);
+    struct sync_result result = {.what = what};
+    struct lc_op *op = wait_for_free_op(rank, &result);
 
     lc_op_armw(op, id, op_code, value, rmt);
-    wait_for(&result, rank);
+    wait_for_result(&result, rank);
     *old_value = result.old_value;
     return result.rc;
 }

@@ -30,9 +30,9 @@ struct la_peer *la_peer_find(uint32_t rank)
     return lc_table_find(&la.peers.table, rank);
 }
 
-struct la_peer *la_peer_next(uint32_t *at)
+struct la_peer *la_peer_iterate(uint32_t *cursor)
 {
-    return lc_table_next(&la.peers.table, at);
+    return lc_table_next(&la.peers.table, cursor);
 }
 
 /* The partner of `from` that is nearest to `to`, but not beyond it, and that is not gone. */
@@ -45,7 +45,8 @@ static uint32_t partner_towards(uint32_t from, uint32_t to)
     return la_watch_is_gone(lc_rank_ahead(from, la.job.procs, partner)) ? nearest : partner;
 }
 
-/* *rc: a code of uTofu. */
+/* Finds the VCQ id of the task from partner to partner. False: a get has failed with *rc, a code of
+ * uTofu. */
 static bool follow_partners(uint32_t rank, utofu_vcq_id_t *id, int *rc)
 {
     uint32_t at = la.job.rank;
@@ -70,13 +71,13 @@ static bool follow_partners(uint32_t rank, utofu_vcq_id_t *id, int *rc)
 /* If a task on the route has ended, another route is tried. */
 int la_peer_query_id(uint32_t rank, utofu_vcq_id_t *id)
 {
-    int rc = UTOFU_SUCCESS, lost;
+    int rc = UTOFU_SUCCESS, gone_before;
 
     do {
-        lost = la.watch.num_gone;
+        gone_before = la.watch.num_gone;
         if (follow_partners(rank, id, &rc))
             return UTOFU_SUCCESS;
-    } while (la.watch.num_gone > lost);
+    } while (la.watch.num_gone > gone_before);
     return rc;
 }
 

@@ -76,12 +76,12 @@ bool la_progress(void)
 {
     bool any = la_dispatch_poll_memory();
 
-    la.progress.idle = any ? 0 : la.progress.idle + 1;
+    la.progress.idle_count = any ? 0 : la.progress.idle_count + 1;
     if (++la.progress.iterations % MAX_MEMORY_POLLS == 0 ||
-        la.progress.idle % EMPTY_POLLS == EMPTY_POLLS - 1 || !la_dispatch_may_poll_memory() ||
+        la.progress.idle_count % EMPTY_POLLS == EMPTY_POLLS - 1 || !la_dispatch_may_poll_memory() ||
         la_incoming_in_use() || la_assist_is_pending())
         return progress_all() | any;
-    for (int i = 0; i < MESSAGE_NOTICES && la.progress.idle == 1 && la_net_poll(); i++)
+    for (int i = 0; i < MESSAGE_NOTICES && la.progress.idle_count == 1 && la_net_poll(); i++)
         any |= la_dispatch_run();
     return any;
 }

@@ -18,7 +18,7 @@
 #include "../common/fd.h"
 #include "../common/hash.h"
 
-enum { PAGE = 4096, MAX_IDLE_BYTES = 256 << 20 /* bytes of unused regions, at most */ };
+enum { PAGE = 4096, MAX_UNUSED_BYTES = 256 << 20 /* bytes of unused regions, at most */ };
 
 /* From <linux/fs.h>, which may be older than the kernel. */
 struct procmap_query {
@@ -44,7 +44,7 @@ void la_rcache_setup(void)
 static uint64_t hash_mappings(uintptr_t address, uint64_t size)
 {
     uintptr_t at = (address + PAGE - 1) / PAGE * PAGE, end = (address + size) / PAGE * PAGE;
-    uint64_t hash = 1, file = 0;
+    uint64_t hash = 1, previous = 0;
 
     if (la.rcache.maps_fd < 0 || at >= end)
         return 0;
@@ -54,12 +54,12 @@ static uint64_t hash_mappings(uintptr_t address, uint64_t size)
         if (ioctl(la.rcache.maps_fd, LA_PROCMAP_QUERY, &q) != 0 || q.inode == 0)
             return 0;
         /* adjacent mappings of one file count as one */
-        uint64_t now =
+        uint64_t mapping =
             ut_hash_word(ut_hash_word(q.inode, (uint64_t)q.dev_major << 32 | q.dev_minor),
                          q.vma_offset - q.vma_start);
-        if (now != file)
-            hash = ut_hash_word(ut_hash_word(hash, now), at);
-        file = now;
+        if (mapping != previous)
+            hash = ut_hash_word(ut_hash_word(hash, mapping), at);
+        previous = mapping;
         at = q.vma_end;
     }
     return hash | 1;
@@ -89,6 +89,7 @@ bool la_rcache_is_current(struct la_region *r)
     return !r->mapping_changed;
 }
 
+/* NULL: no region contains the memory. check: the mapping must be that of the registration. */
 static struct la_region *find_region(uintptr_t address, uint64_t size, bool write, bool check)
 {
     for (int i = 0; i < LA_NUM_REGIONS; i++) {
@@ -110,18 +111,19 @@ static struct la_region *find_region(uintptr_t address, uint64_t size, bool writ
 static struct la_region *find_free_region(uint64_t size)
 {
     for (;;) {
-        struct la_region *oldest = NULL, *unused = NULL;
+        struct la_region *oldest = NULL, *free_entry = NULL;
 
         for (int i = 0; i < LA_NUM_REGIONS; i++) {
             struct la_region *r = &la.rcache.regions[i];
 
             if (r->size == 0)
-                unused = r;
+                free_entry = r;
             else if (r->refcount == 0 && (oldest == NULL || r->last_use < oldest->last_use))
                 oldest = r;
         }
-        if (oldest == NULL || (unused != NULL && la.rcache.unused_bytes + size <= MAX_IDLE_BYTES))
-            return unused;
+        if (oldest == NULL ||
+            (free_entry != NULL && la.rcache.unused_bytes + size <= MAX_UNUSED_BYTES))
+            return free_entry;
         evict_region(oldest);
     }
 }
@@ -161,6 +163,7 @@ static struct la_region *add_region(uintptr_t address, uint64_t size, bool write
     return r;
 }
 
+/* False: an extra region. */
 static bool is_table_entry(const struct la_region *r)
 {
     return r >= la.rcache.regions && r < la.rcache.regions + LA_NUM_REGIONS;

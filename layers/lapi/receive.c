@@ -16,12 +16,12 @@
 
 static bool has_valid_list(const struct la_record *rec)
 {
-    const bool there = (rec->flags & LA_RENDEZVOUS) == 0;
+    const bool in_record = (rec->flags & LA_RENDEZVOUS) == 0;
 
     if (rec->kind != LA_PUTV && rec->kind != LA_GETV)
         return true;
     return (rec->flags & LA_WANTS_FIN) != 0 && rec->list_size % sizeof(struct la_segment) == 0 &&
-           rec->list_size <= rec->total_len && (!there || rec->list_size <= rec->payload_len);
+           rec->list_size <= rec->total_len && (!in_record || rec->list_size <= rec->payload_len);
 }
 
 bool la_record_fits_inline(const struct la_record *rec)
@@ -30,6 +30,7 @@ bool la_record_fits_inline(const struct la_record *rec)
            la_padded_len(rec->uhdr_len) + rec->payload_len <= LA_INLINE_PAYLOAD;
 }
 
+/* Bytes that user header and data may have in the record. */
 static uint32_t payload_capacity(const struct la_record *rec)
 {
     if ((rec->flags & LA_INLINE) != 0)
@@ -41,23 +42,23 @@ static uint32_t payload_capacity(const struct la_record *rec)
 /* Checks that the kind permits the flags, and that a record that needs a reply asks for one. */
 static bool has_valid_flags(const struct la_record *rec)
 {
-    const bool fetched = (rec->flags & LA_RENDEZVOUS) != 0;
+    const bool is_rendezvous = (rec->flags & LA_RENDEZVOUS) != 0;
     uint8_t allowed = LA_WANTS_CMPL | LA_WANTS_FIN | LA_RENDEZVOUS | LA_INLINE;
 
     if (rec->kind == LA_AM)
         allowed |= LA_VECTOR;
-    if (fetched && (rec->kind == LA_AM || rec->kind == LA_PUT))
+    if (is_rendezvous && (rec->kind == LA_AM || rec->kind == LA_PUT))
         allowed |= LA_ASSIST;
     if ((rec->flags & ~allowed) != 0 ||
         (rec->flags & (LA_INLINE | LA_LONG_HEADER_FLAGS)) > LA_INLINE)
         return false;
     if (rec->kind != LA_AM && rec->kind != LA_PUT && (rec->flags & LA_WANTS_FIN) == 0)
         return false;
-    return !fetched || ((rec->flags & LA_WANTS_FIN) != 0 && rec->kind != LA_GET &&
-                        rec->kind != LA_RMW && rec->kind != LA_RMW64);
+    return !is_rendezvous || ((rec->flags & LA_WANTS_FIN) != 0 && rec->kind != LA_GET &&
+                              rec->kind != LA_RMW && rec->kind != LA_RMW64);
 }
 
-static bool has_valid_variable(const struct la_record *rec)
+static bool has_valid_rmw(const struct la_record *rec)
 {
     if (rec->kind != LA_RMW && rec->kind != LA_RMW64)
         return true;
@@ -75,7 +76,7 @@ static bool has_valid_len(const struct la_record *rec)
 bool la_record_is_valid(const struct la_record *rec)
 {
     return rec->kind >= LA_AM && rec->kind <= LA_LAST_KIND && has_valid_flags(rec) &&
-           has_valid_list(rec) && has_valid_variable(rec) && has_valid_len(rec) &&
+           has_valid_list(rec) && has_valid_rmw(rec) && has_valid_len(rec) &&
            rec->rank < la.job.procs && rec->req_index < LA_NUM_REQS &&
            rec->uhdr_len <= LA_MAX_UHDR_SIZE && rec->payload_len <= LA_SLOT_SIZE &&
            la_padded_len(rec->uhdr_len) + rec->payload_len <= payload_capacity(rec);
@@ -85,7 +86,7 @@ bool la_record_is_valid(const struct la_record *rec)
  * Execution, one function for each kind of record.
  */
 
-static uint8_t *uhdr_of(struct la_record *rec)
+static uint8_t *uhdr_in(struct la_record *rec)
 {
     if ((rec->flags & LA_INLINE) != 0)
         return (uint8_t *)rec + LA_INLINE_HEADER_SIZE;
@@ -93,9 +94,9 @@ static uint8_t *uhdr_of(struct la_record *rec)
            ((rec->flags & LA_LONG_HEADER_FLAGS) != 0 ? LA_LONG_HEADER_SIZE : LA_SHORT_HEADER_SIZE);
 }
 
-static uint8_t *data_of(struct la_record *rec)
+static uint8_t *data_in(struct la_record *rec)
 {
-    return uhdr_of(rec) + la_padded_len(rec->uhdr_len);
+    return uhdr_in(rec) + la_padded_len(rec->uhdr_len);
 }
 
 static uint64_t total_len_of(const struct la_record *rec)
@@ -104,7 +105,8 @@ static uint64_t total_len_of(const struct la_record *rec)
                                                                     : rec->payload_len;
 }
 
-static void fail_message(const struct la_record *rec, int code, const char *why)
+/* Reports an error to the error handler of this task, and in the reply to the origin. */
+static void reject_message(const struct la_record *rec, int code, const char *why)
 {
     la_log("rejected a message of task %u: %s", rec->rank, why);
     la_report_error(code, rec->rank);
@@ -132,6 +134,8 @@ static struct la_incoming *alloc_incoming(const struct la_record *rec, void *buf
     return msg;
 }
 
+/* The header handler has returned: fetches the data if necessary, then runs the completion handler.
+ */
 static void start_incoming(const struct la_record *rec, void *buf, const lapi_return_info_t *info,
                            compl_hndlr_t *handler, void *user_info)
 {
@@ -148,6 +152,7 @@ static void start_incoming(const struct la_record *rec, void *buf, const lapi_re
         la_incoming_start(msg);
 }
 
+/* buf: from the header handler: destination, or (LA_VECTOR) a lapi_vec_t. */
 static void store_data(const struct la_record *rec, void *buf, const uint8_t *data)
 {
     if ((rec->flags & LA_VECTOR) != 0)
@@ -163,52 +168,53 @@ static void send_fin_if_wanted(const struct la_record *rec)
         la_send_reply(rec, LA_WANTS_FIN, 0);
 }
 
-/* is_inline: LA_INLINE is the only flag, which is known at compile time. */
+/* is_inline: LA_INLINE is the only flag, which is known at compile time. has_data: the data are in
+ * the record, so nothing needs to be fetched. */
 static inline __attribute__((always_inline)) void receive_am(struct la_record *rec, bool is_inline)
 {
-    const bool whole = is_inline || (rec->flags & LA_RENDEZVOUS) == 0;
-    uint8_t *uhdr = is_inline ? (uint8_t *)rec + LA_INLINE_HEADER_SIZE : uhdr_of(rec);
+    const bool has_data = is_inline || (rec->flags & LA_RENDEZVOUS) == 0;
+    uint8_t *uhdr = is_inline ? (uint8_t *)rec + LA_INLINE_HEADER_SIZE : uhdr_in(rec);
     uint8_t *data = uhdr + la_padded_len(rec->uhdr_len);
     lapi_return_info_t info = {.msg_len = is_inline ? rec->payload_len : total_len_of(rec),
-                               .udata_one_pkt_ptr = whole && rec->payload_len > 0 ? data : NULL,
+                               .udata_one_pkt_ptr = has_data && rec->payload_len > 0 ? data : NULL,
                                .src = rec->rank};
-    hdr_hndlr_t *header = la_hdr_handlers_find(rec);
-    compl_hndlr_t *handler = NULL;
+    hdr_hndlr_t *hdr_handler = la_hdr_handlers_find(rec);
+    compl_hndlr_t *cmpl_handler = NULL;
     void *user_info = NULL, *buf;
     uint uhdr_len = rec->uhdr_len;
     lapi_handle_t hndl = la.handle;
 
-    if (header == NULL) {
-        fail_message(
+    if (hdr_handler == NULL) {
+        reject_message(
             rec, LAPI_ERR_HDR_HNDLR_NULL,
             "it names a header handler that is not set, or an address that is not a function");
         return;
     }
-    buf = header(&hndl, rec->uhdr_len > 0 ? uhdr : NULL, &uhdr_len, &info.msg_len, &handler,
-                 &user_info);
-    if (whole && buf != NULL && rec->payload_len > 0 && info.ctl_flags != LAPI_BURY_MSG)
+    buf = hdr_handler(&hndl, rec->uhdr_len > 0 ? uhdr : NULL, &uhdr_len, &info.msg_len,
+                      &cmpl_handler, &user_info);
+    if (has_data && buf != NULL && rec->payload_len > 0 && info.ctl_flags != LAPI_BURY_MSG)
         store_data(rec, buf, data);
-    if (whole && !is_inline)
+    if (has_data && !is_inline)
         send_fin_if_wanted(rec);
-    if (!whole && buf == NULL)
-        fail_message(rec, LAPI_ERR_TGT_ADDR_NULL,
-                     "its header handler has returned no address for the data");
-    else if (!whole || handler != NULL)
-        start_incoming(rec, buf, &info, handler, user_info);
+    if (!has_data && buf == NULL)
+        reject_message(rec, LAPI_ERR_TGT_ADDR_NULL,
+                       "its header handler has returned no address for the data");
+    else if (!has_data || cmpl_handler != NULL)
+        start_incoming(rec, buf, &info, cmpl_handler, user_info);
     else
         complete_message(rec);
 }
 
 static void receive_put(struct la_record *rec)
 {
-    void *to = (void *)(uintptr_t)rec->tgt_addr;
+    void *dst = (void *)(uintptr_t)rec->tgt_addr;
 
     if ((rec->flags & LA_RENDEZVOUS) != 0) {
-        la_incoming_start(alloc_incoming(rec, to));
+        la_incoming_start(alloc_incoming(rec, dst));
         return;
     }
     if (rec->payload_len > 0)
-        memcpy(to, data_of(rec), rec->payload_len);
+        memcpy(dst, data_in(rec), rec->payload_len);
     complete_message(rec);
 }
 
@@ -235,24 +241,26 @@ static void receive_get(struct la_record *rec)
 
 static void receive_putv(struct la_record *rec)
 {
-    uint64_t list = rec->list_size;
+    uint64_t list_size = rec->list_size;
 
     if ((rec->flags & LA_RENDEZVOUS) != 0) {
         la_incoming_start(alloc_incoming(rec, NULL));
         return;
     }
-    la_list_scatter(data_of(rec), list, data_of(rec) + list, rec->payload_len - list);
+    la_list_scatter(data_in(rec), list_size, data_in(rec) + list_size,
+                    rec->payload_len - list_size);
     send_fin_if_wanted(rec);
     complete_message(rec);
 }
 
 static void receive_getv(struct la_record *rec)
 {
-    la_incoming_start_getv(alloc_incoming(rec, NULL), data_of(rec));
+    la_incoming_start_getv(alloc_incoming(rec, NULL), data_in(rec));
 }
 
-#define MODIFY(type)                                                                               \
-    static uint64_t modify_##type(const struct la_record *rec)                                     \
+/* Executes an atomic operation, and returns the old value. */
+#define DEFINE_RMW(type)                                                                           \
+    static uint64_t rmw_##type(const struct la_record *rec)                                        \
     {                                                                                              \
         type *var = (type *)(uintptr_t)rec->tgt_addr, value = (type)rec->operand;                  \
         type expected = (type)rec->compare;                                                        \
@@ -270,12 +278,12 @@ static void receive_getv(struct la_record *rec)
             return expected;                                                                       \
         }                                                                                          \
     }
-MODIFY(uint32_t)
-MODIFY(uint64_t)
+DEFINE_RMW(uint32_t)
+DEFINE_RMW(uint64_t)
 
 static void receive_rmw(struct la_record *rec)
 {
-    uint64_t old = rec->kind == LA_RMW ? modify_uint32_t(rec) : modify_uint64_t(rec);
+    uint64_t old = rec->kind == LA_RMW ? rmw_uint32_t(rec) : rmw_uint64_t(rec);
 
     la_send_reply(rec, LA_WANTS_FIN, old);
 }

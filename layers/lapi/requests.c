@@ -85,9 +85,10 @@ void la_req_free(struct la_req *r)
     la.requests.free_reqs[la.requests.num_free++] = r->index;
 }
 
-static void run_handler(const struct la_req *r)
+/* The send or completion handler of LAPI_Xfer(), at the origin. */
+static void run_org_handler(const struct la_req *r)
 {
-    const bool was = la.dispatching;
+    const bool was_dispatching = la.dispatching;
     lapi_handle_t hndl = la.handle;
     lapi_sh_info_t info = {.src = r->rank};
 
@@ -96,14 +97,13 @@ static void run_handler(const struct la_req *r)
         r->shdlr(&hndl, r->handler_arg, &info);
     else
         r->chndlr(&hndl, r->handler_arg);
-    la.dispatching = was;
+    la.dispatching = was_dispatching;
 }
 
-/* Local completion: the data have left, or are in the record. */
 void la_req_complete_locally(const struct la_req *r)
 {
     if (r->shdlr != NULL || r->chndlr != NULL)
-        run_handler(r);
+        run_org_handler(r);
     if (r->org_cntr != NULL)
         la_cntr_increment(r->org_cntr);
     la_count_local_completion();
@@ -113,6 +113,8 @@ void la_req_complete_locally(const struct la_req *r)
  * Replies of targets: notices on the reply area of a request.
  */
 
+/* end: one past the last byte of the reply area that the reply has written. word: its fin or cmpl.
+ */
 static void store_result(struct la_req *r, uint32_t end, uint64_t word)
 {
     if (r->kind == LA_GET && end > LA_REPLY_OFFSET(get_data))
@@ -123,12 +125,14 @@ static void store_result(struct la_req *r, uint32_t end, uint64_t word)
         *(long long *)r->result = (long long)word;
 }
 
-/* True if the reply says that the target did not execute the message. */
-static bool is_failure(const struct la_req *r, uint32_t end, uint64_t word)
+/* True if the reply says that the target did not execute the message. A reply to an atomic
+ * operation is the old value. */
+static bool is_failure_reply(const struct la_req *r, uint32_t end, uint64_t word)
 {
     return end <= LA_REPLY_END(cmpl) && r->kind != LA_RMW && r->kind != LA_RMW64 && word != 0;
 }
 
+/* The result is here, or the target has fetched the data. */
 static void handle_fin(struct la_req *r, uint32_t end, uint64_t word)
 {
     store_result(r, end, word);
@@ -142,7 +146,8 @@ static void handle_fin(struct la_req *r, uint32_t end, uint64_t word)
     la_req_complete_locally(r);
 }
 
-static bool is_expected(const struct la_req *r, uint32_t end, uint8_t flag)
+/* flag: LA_WANTS_FIN or LA_WANTS_CMPL, whichever the reply answers. */
+static bool is_expected_reply(const struct la_req *r, uint32_t end, uint8_t flag)
 {
     if (!r->used || r->queued || (r->flags & flag) == 0)
         return false; /* a late reply to a request that was abandoned */
@@ -163,10 +168,10 @@ void la_req_handle_reply(uint32_t index, uint32_t end)
             la_req_list_assist(r);
         return;
     }
-    if (!is_expected(r, end, flag))
+    if (!is_expected_reply(r, end, flag))
         return;
     r->flags &= (uint8_t)~flag;
-    if (is_failure(r, end, word)) {
+    if (is_failure_reply(r, end, word)) {
         r->flags &= (uint8_t) ~(LA_WANTS_FIN | LA_WANTS_CMPL);
         la_report_failure((int)word, r->rank);
     } else if (flag == LA_WANTS_FIN) {

@@ -21,21 +21,24 @@ static inline struct la_reply_area *la_req_reply_area(const struct la_req *r)
     return &la.control.replies[r->index];
 }
 /* The list of requests with chunks that this task may put. */
-void la_req_list_assist(struct la_req *r);
-void la_req_unlist_assist(struct la_req *r);
+void la_req_list_assist(struct la_req *r);   /* adds the request, unless it is in the list */
+void la_req_unlist_assist(struct la_req *r); /* removes it */
+/* For LAPI_Msgpoll(). */
 static inline void la_count_local_completion(void)
 {
     la.requests.local_completions++;
 }
-/* Local completion: the data have left, or are in the record. */
+/* Local completion: the data have left, or are in the record. Runs the send handler, and increments
+ * the origin counter. */
 void la_req_complete_locally(const struct la_req *r);
 /* "2 messages of this task are in flight, one of them to task 3" */
 const char *la_requests_describe(char text[LC_TEXT_SIZE]);
 
-/* end: of the words of the reply area that the target has written, see LA_REPLY_END(). */
+/* A put has written to the reply area of request `index`. end: offset one past its last byte, see
+ * LA_REPLY_END(). */
 void la_req_handle_reply(uint32_t index, uint32_t end);
-void la_req_cancel_queued(uint32_t rank);
-void la_req_peer_gone(uint32_t rank); /* abandons all requests to the task */
+void la_req_cancel_queued(uint32_t rank); /* requests to the task that have no slot yet */
+void la_req_peer_gone(uint32_t rank);     /* abandons all requests to the task */
 
 #pragma GCC visibility pop
 

@@ -45,18 +45,18 @@ static void log_no_free_request(const struct lc_stall_timer *stall, uint32_t ran
 static struct la_req *alloc_request(const struct la_req *template)
 {
     struct lc_stall_timer stall = {0};
-    uint32_t idle = 0;
+    uint32_t idle_count = 0;
     struct la_req *r;
 
-    while (la.requests.num_free <= (is_in_handler() ? 0 : LA_REQS_FOR_HANDLERS)) {
-        if (lc_stall_should_log(&stall, idle))
+    while (la.requests.num_free <= (is_in_handler() ? 0 : LA_HANDLER_REQ_RESERVE)) {
+        if (lc_stall_should_log(&stall, idle_count))
             log_no_free_request(&stall, template->rank);
         if (!la_may_wait()) {
             la_net_poll();
             la_send_queued();
             la_assist_put_chunk(); /* the target may wait for this chunk */
         } else {
-            la.upcalls->progress(&idle);
+            la.upcalls->progress(&idle_count);
         }
     }
     r = la_req_alloc(template);
@@ -105,8 +105,8 @@ static size_t header_size(const struct la_req *r, size_t payload_len)
 static size_t build_record(const struct la_req *r, void *slot, uint64_t seq)
 {
     struct la_record *rec = slot;
-    size_t payload_len = payload_len_of(r), head = header_size(r, payload_len);
-    uint8_t *at = (uint8_t *)slot + head;
+    size_t payload_len = payload_len_of(r), header_len = header_size(r, payload_len);
+    uint8_t *dst = (uint8_t *)slot + header_len;
 
     rec->kind = r->kind;
     rec->flags = r->flags;
@@ -124,19 +124,20 @@ static size_t build_record(const struct la_req *r, void *slot, uint64_t seq)
         rec->operand = r->operand;
     }
     rec->seq = 0;
-    if (head == LA_INLINE_HEADER_SIZE) {
+    if (header_len == LA_INLINE_HEADER_SIZE) {
         rec->flags |= LA_INLINE;
         rec->seq = seq;
     }
     if (r->uhdr_len > 0)
-        memcpy(at, r->uhdr, r->uhdr_len);
-    at += la_padded_len(r->uhdr_len);
+        memcpy(dst, r->uhdr, r->uhdr_len);
+    dst += la_padded_len(r->uhdr_len);
     if (payload_len > 0)
-        memcpy(at, r->data, payload_len);
-    return head == LA_INLINE_HEADER_SIZE ? LA_CACHE_LINE
-                                         : (size_t)(at - (uint8_t *)slot) + payload_len;
+        memcpy(dst, r->data, payload_len);
+    return header_len == LA_INLINE_HEADER_SIZE ? LA_CACHE_LINE
+                                               : (size_t)(dst - (uint8_t *)slot) + payload_len;
 }
 
+/* A message must wait behind earlier ones; messages of handlers overtake those of the program. */
 static bool has_earlier_queued(const struct la_peer *peer)
 {
     return !STAILQ_EMPTY(&peer->handler_queue) ||
@@ -156,13 +157,13 @@ bool la_send_inline(enum la_kind kind, uint32_t rank, uint64_t tgt_addr, const v
                     uint32_t uhdr_len, const void *data, uint64_t len, uint64_t tgt_cntr)
 {
     struct la_peer *peer = la_peer_find(rank);
-    const uint32_t head = la_padded_len(uhdr_len);
+    const uint32_t padded_uhdr_len = la_padded_len(uhdr_len);
     struct la_record *rec;
 
-    if (peer == NULL || head > LA_INLINE_PAYLOAD || len > LA_INLINE_PAYLOAD - head || peer->gone ||
-        peer->purged || !la_has_private_lane(peer) ||
-        peer->lane_used >= peer->lane_freed + LA_LANE_SLOTS || has_earlier_queued(peer) ||
-        (rec = la_inline_alloc()) == NULL)
+    if (peer == NULL || padded_uhdr_len > LA_INLINE_PAYLOAD ||
+        len > LA_INLINE_PAYLOAD - padded_uhdr_len || peer->gone || peer->purged ||
+        !la_has_private_lane(peer) || peer->lane_used >= peer->lane_freed + LA_LANE_SLOTS ||
+        has_earlier_queued(peer) || (rec = la_inline_alloc()) == NULL)
         return false;
     rec->kind = (uint8_t)kind;
     rec->flags = LA_INLINE;
@@ -174,7 +175,7 @@ bool la_send_inline(enum la_kind kind, uint32_t rank, uint64_t tgt_addr, const v
     rec->req_index = rec->rmw_op = 0;
     rec->seq = peer->lane_used + 1;
     copy_short((uint8_t *)rec + LA_INLINE_HEADER_SIZE, uhdr, uhdr_len);
-    copy_short((uint8_t *)rec + LA_INLINE_HEADER_SIZE + head, data, len);
+    copy_short((uint8_t *)rec + LA_INLINE_HEADER_SIZE + padded_uhdr_len, data, len);
     la_inline_put(peer->id, peer->lane_stadd + peer->lane_used++ % LA_LANE_SLOTS * LA_SLOT_SIZE);
     if (peer->lane_used > peer->lane_freed + LA_LANE_SLOTS / 2)
         la_slots_read_freed(peer);
@@ -182,6 +183,7 @@ bool la_send_inline(enum la_kind kind, uint32_t rank, uint64_t tgt_addr, const v
     return true;
 }
 
+/* False: no slot or no op is free. */
 static bool post_record(struct la_peer *peer, const struct la_req *r)
 {
     struct lc_op *op = la_op_alloc(LA_RECORD_OP_RESERVE, peer->rank, NULL, NULL);
@@ -208,7 +210,7 @@ static bool wants_reply(const struct la_req *r)
 
 /* Posting may reveal that the target is gone, which ends its requests. A queued request is only
  * cancelled, so `r` stays valid. */
-static bool post_queued(struct la_peer *peer, struct la_req *r)
+static bool post_request(struct la_peer *peer, struct la_req *r)
 {
     bool posted;
 
@@ -223,12 +225,12 @@ static bool post_queued(struct la_peer *peer, struct la_req *r)
  * be reused. */
 static void complete_after_posting(struct la_req *r)
 {
-    const struct la_req was = *r;
+    const struct la_req before = *r;
 
     if (!wants_reply(r) || r->cancelled)
         la_req_free(r);
-    if ((was.flags & LA_WANTS_FIN) == 0 && !was.cancelled)
-        la_req_complete_locally(&was);
+    if ((before.flags & LA_WANTS_FIN) == 0 && !before.cancelled)
+        la_req_complete_locally(&before);
 }
 
 /* Copies the buffers for a sender that cannot wait until its memory may be reused. */
@@ -257,9 +259,10 @@ static int abandon_request(struct la_req *r, int rc)
     return rc;
 }
 
+/* Appends the request to a queue of the peer unless it can be sent at once. */
 static int send_or_append(struct la_peer *peer, struct la_req *r)
 {
-    if (!has_earlier_queued(peer) && post_queued(peer, r)) {
+    if (!has_earlier_queued(peer) && post_request(peer, r)) {
         complete_after_posting(r);
         return LAPI_SUCCESS;
     }
@@ -286,6 +289,7 @@ static bool may_assist(const struct la_req *r, const struct la_peer *peer)
            la_num_chunks(r->total_len) > 1 && la_rcache_is_file_backed(r->region);
 }
 
+/* False: the data cannot be registered. */
 static bool prepare_rendezvous(struct la_req *r, const struct la_peer *peer)
 {
     if ((r->flags & LA_RENDEZVOUS) == 0 || r->kind == LA_GETV)
@@ -308,6 +312,7 @@ static void open_claims(struct la_req *r)
                      stadd == before ? 0 : LA_STADD_CHANGED);
 }
 
+/* For a message that was not sent. Returns rc, as abandon_request() does. */
 static int release_buffers(const struct la_req *template, int rc)
 {
     if (template->region != NULL)
@@ -364,20 +369,21 @@ int la_send_data(struct la_req *r)
  * Requests that wait for slots
  */
 
+/* Sends requests of the queue in order until no slot is free. True: any was sent. */
 static bool send_queue(struct la_peer *peer, struct la_req_queue *queue)
 {
     struct la_req *r;
-    bool any = false;
+    bool sent = false;
 
     while ((r = STAILQ_FIRST(queue)) != NULL) {
         if (!r->cancelled && !post_record(peer, r))
-            return any;
+            return sent;
         STAILQ_REMOVE_HEAD(queue, next);
         r->queued = false;
         complete_after_posting(r);
-        any = true;
+        sent = true;
     }
-    return any;
+    return sent;
 }
 
 static struct la_peer *pop_peer(struct la_peer_list *list)
@@ -392,20 +398,20 @@ static struct la_peer *pop_peer(struct la_peer_list *list)
 /* Send handlers may send, and so add peers to the list while this function runs. */
 bool la_send_queued(void)
 {
-    struct la_peer_list still = SLIST_HEAD_INITIALIZER(still);
-    bool any = false;
+    struct la_peer_list still_waiting = SLIST_HEAD_INITIALIZER(still_waiting);
+    bool sent = false;
 
     while (!SLIST_EMPTY(&la.send.waiting)) {
         struct la_peer *peer = pop_peer(&la.send.waiting);
 
-        any |= send_queue(peer, &peer->handler_queue);
+        sent |= send_queue(peer, &peer->handler_queue);
         if (STAILQ_EMPTY(&peer->handler_queue))
-            any |= send_queue(peer, &peer->program_queue);
+            sent |= send_queue(peer, &peer->program_queue);
         if ((!STAILQ_EMPTY(&peer->handler_queue) || !STAILQ_EMPTY(&peer->program_queue)) &&
             !peer->queued)
-            push_peer(peer, &still);
+            push_peer(peer, &still_waiting);
     }
-    while (!SLIST_EMPTY(&still))
-        push_peer(pop_peer(&still), &la.send.waiting);
-    return any;
+    while (!SLIST_EMPTY(&still_waiting))
+        push_peer(pop_peer(&still_waiting), &la.send.waiting);
+    return sent;
 }

@@ -59,11 +59,11 @@ static bool open_all(void)
 
 static bool exchange_ids(void)
 {
-    const struct lc_exchange m = {
+    const struct lc_exchange exchange = {
         .job = &la.job, .function = "LAPI_Init", .cmp_id = LA_CMP_ID_EXCHANGE};
 
-    return lc_exchange_ids(&m, la.job.rank, la_port()->id, la.control.words->common.partners) ==
-           LC_EXCHANGE_OK;
+    return lc_exchange_ids(&exchange, la.job.rank, la_port()->id,
+                           la.control.words->common.partners) == LC_EXCHANGE_OK;
 }
 
 /* Called with the lock. */
@@ -140,14 +140,14 @@ static void drain_ops(void)
 static void drain_incoming(void)
 {
     struct lc_stall_timer stall = {0};
-    uint32_t idle = 0;
+    uint32_t idle_count = 0;
 
     while (la_incoming_in_use()) {
-        if (lc_stall_should_log(&stall, idle))
+        if (lc_stall_should_log(&stall, idle_count))
             la_log("LAPI_Term: has waited %llu s for the data or the completion handlers of %u "
                    "messages of other tasks",
                    lc_stall_seconds(&stall), la.incoming.used);
-        la_progress_or_wait(&idle);
+        la_progress_or_wait(&idle_count);
     }
 }
 

@@ -25,13 +25,15 @@ void la_sync_close(void)
         lc_memory_close(&la.sync.addresses);
 }
 
-static bool cannot_complete(uint64_t epoch, uint64_t rmt_epoch)
+/* True if a task that has not entered the barrier may be gone. rmt_epoch: barriers that the partner
+ * has entered. */
+static bool barrier_cannot_complete(uint64_t epoch, uint64_t rmt_epoch)
 {
     return rmt_epoch < epoch && la.watch.num_gone > 0 && !la.terminating;
 }
 
 static const struct lc_barrier_ops barrier_ops = {.progress = la_progress_or_wait,
-                                                  .must_fail = cannot_complete};
+                                                  .must_fail = barrier_cannot_complete};
 
 int la_barrier(const char *function, uint64_t timeout_ns)
 {
@@ -46,6 +48,7 @@ int la_barrier(const char *function, uint64_t timeout_ns)
  * Fences
  */
 
+/* Is a request up to this serial number still without slot, or without FIN? */
 static bool has_incomplete_request(uint64_t last_serial)
 {
     for (uint32_t i = 0; la.requests.num_free < LA_NUM_REQS && i < LA_NUM_REQS; i++)
@@ -61,12 +64,13 @@ static bool has_reached_fence(const struct la_peer *peer)
     return peer->gone || (int32_t)((uint32_t)peer->lane_freed - peer->fence) >= 0;
 }
 
+/* NULL: all peers have freed the slots up to their fences. */
 static struct la_peer *find_peer_before_fence(void)
 {
     struct la_peer *peer;
-    uint32_t at = 0;
+    uint32_t cursor = 0;
 
-    while ((peer = la_peer_next(&at)) != NULL && has_reached_fence(peer))
+    while ((peer = la_peer_iterate(&cursor)) != NULL && has_reached_fence(peer))
         continue;
     return peer;
 }
@@ -75,11 +79,11 @@ static struct la_peer *find_peer_before_fence(void)
 static bool have_all_reached_fence(uint64_t last_serial, bool *fence_set)
 {
     struct la_peer *peer;
-    uint32_t at = 0;
+    uint32_t cursor = 0;
 
     if (has_incomplete_request(last_serial))
         return false;
-    while (!*fence_set && (peer = la_peer_next(&at)) != NULL)
+    while (!*fence_set && (peer = la_peer_iterate(&cursor)) != NULL)
         peer->fence = (uint32_t)peer->lane_used;
     *fence_set = true;
     peer = find_peer_before_fence();
@@ -107,12 +111,12 @@ int la_fence(const char *function)
     uint64_t last_serial = la.requests.last_serial, failures = la.errors.num_failures;
     struct lc_stall_timer stall = {0};
     bool fence_set = false;
-    uint32_t idle = 0;
+    uint32_t idle_count = 0;
 
     while (!have_all_reached_fence(last_serial, &fence_set)) {
-        if (lc_stall_should_log(&stall, idle))
+        if (lc_stall_should_log(&stall, idle_count))
             log_fence_stall(&stall, function);
-        la_progress_or_wait(&idle);
+        la_progress_or_wait(&idle_count);
     }
     return la.errors.num_failures == failures ? LAPI_SUCCESS : la.errors.last_code;
 }
@@ -131,15 +135,15 @@ int LAPI_Fence(lapi_handle_t hndl)
 
 int LAPI_Gfence(lapi_handle_t hndl)
 {
-    int rc = LAPI_ERR_IN_HNDLR, sync;
+    int rc = LAPI_ERR_IN_HNDLR, barrier_rc;
 
     if (!la_lock_if_valid(hndl))
         return LAPI_ERR_HNDL_INVALID;
     if (la_may_wait()) {
         rc = la_fence("LAPI_Gfence");
-        sync = la_barrier("LAPI_Gfence", 0);
+        barrier_rc = la_barrier("LAPI_Gfence", 0);
         if (rc == LAPI_SUCCESS)
-            rc = sync;
+            rc = barrier_rc;
     }
     la_unlock();
     return rc;
@@ -152,14 +156,15 @@ int LAPI_Gfence(lapi_handle_t hndl)
 static int gather_addresses(utofu_stadd_t stadd)
 {
     for (uint32_t k = 0; k < la.job.num_partners; k++) {
-        utofu_stadd_t there = 0;
-        uint32_t have = 1u << k, more = la.job.procs - have < have ? la.job.procs - have : have;
+        utofu_stadd_t rmt_stadd = 0;
+        uint32_t num_collected = 1u << k, num_left = la.job.procs - num_collected;
+        uint32_t num_to_read = num_left < num_collected ? num_left : num_collected;
         utofu_vcq_id_t id = la.control.words->common.partners[k];
 
-        if (utofu_query_stadd(id, LA_STAG_ADDRESSES, &there) != UTOFU_SUCCESS ||
+        if (utofu_query_stadd(id, LA_STAG_ADDRESSES, &rmt_stadd) != UTOFU_SUCCESS ||
             la_barrier("LAPI_Address_init", 0) != LAPI_SUCCESS ||
             la_get_sync_registered(lc_rank_ahead(la.job.rank, la.job.procs, k), id,
-                                   stadd + 8ull * have, there, 8ull * more,
+                                   stadd + 8ull * num_collected, rmt_stadd, 8ull * num_to_read,
                                    "its addresses") != UTOFU_SUCCESS)
             return LAPI_ERR_TIMEOUT;
     }

@@ -6,7 +6,7 @@
  */
 #include "lock.h"
 
-static int translate_address(lapi_get_pvo_t *pvo)
+static int set_pvo(lapi_get_pvo_t *pvo)
 {
     if ((unsigned int)pvo->operation > LAPI_RDMA_RELEASE)
         return LAPI_ERR_UTIL_CMD;
@@ -18,7 +18,7 @@ static int translate_address(lapi_get_pvo_t *pvo)
     return LAPI_SUCCESS;
 }
 
-static int find_context(lapi_remote_cxt_t *cxt)
+static int set_remote_context(lapi_remote_cxt_t *cxt)
 {
     if ((unsigned int)cxt->operation > LAPI_RDMA_RELEASE)
         return LAPI_ERR_UTIL_CMD;
@@ -33,12 +33,12 @@ static int call_utility(lapi_util_t *util)
 {
     switch (util->Util_type) {
     case LAPI_GET_THREAD_FUNC:
-        util->Thread = la_lock_program_functions();
+        util->Thread = la_lock_functions_for_program();
         return LAPI_SUCCESS;
     case LAPI_XLATE_ADDRESS:
-        return translate_address(&util->Pvo);
+        return set_pvo(&util->Pvo);
     case LAPI_REMOTE_RCXT:
-        return find_context(&util->Rcxt);
+        return set_remote_context(&util->Rcxt);
     default:
         return LAPI_ERR_UTIL_CMD;
     }

@@ -22,13 +22,13 @@ static int check_segments(const lapi_vec_t *vec, enum la_side side, uint64_t *le
 {
     *len = 0;
     for (uint32_t i = 0; i < vec->num_vecs; i++) {
-        struct la_segment p = get_segment(vec, i);
+        struct la_segment segment = get_segment(vec, i);
 
-        if (p.address == 0 && p.len > 0)
+        if (segment.address == 0 && segment.len > 0)
             return side == LA_ORG ? LAPI_ERR_ORG_VEC_ADDR : LAPI_ERR_TGT_VEC_ADDR;
-        if (p.len > LAPI_MAX_MSG_SZ - *len)
+        if (segment.len > LAPI_MAX_MSG_SZ - *len)
             return side == LA_ORG ? LAPI_ERR_ORG_VEC_LEN : LAPI_ERR_TGT_VEC_LEN;
-        *len += p.len;
+        *len += segment.len;
     }
     return LAPI_SUCCESS;
 }
@@ -66,19 +66,19 @@ uint64_t la_vec_list_size(const lapi_vec_t *vec)
 void la_vec_encode(const lapi_vec_t *vec, void *list)
 {
     for (uint32_t i = 0; i < vec->num_vecs; i++) {
-        struct la_segment p = get_segment(vec, i);
+        struct la_segment segment = get_segment(vec, i);
 
-        memcpy((struct la_segment *)list + i, &p, sizeof(p));
+        memcpy((struct la_segment *)list + i, &segment, sizeof(segment));
     }
 }
 
 /* Copies between a segment and the packed data. A list of a peer may describe more bytes than there
  * are. */
-static void copy_segment(struct la_segment p, uint8_t *data, uint64_t len, uint64_t *at,
+static void copy_segment(struct la_segment segment, uint8_t *data, uint64_t len, uint64_t *at,
                          bool to_segments)
 {
-    uint64_t size = p.len < len - *at ? p.len : len - *at;
-    void *address = (void *)(uintptr_t)p.address;
+    uint64_t size = segment.len < len - *at ? segment.len : len - *at;
+    void *address = (void *)(uintptr_t)segment.address;
 
     if (size == 0)
         return;
@@ -92,10 +92,10 @@ static void copy_segments(const void *list, uint64_t list_size, uint8_t *data, u
     uint64_t at = 0;
 
     for (uint64_t i = 0; i < list_size / sizeof(struct la_segment); i++) {
-        struct la_segment p;
+        struct la_segment segment;
 
-        memcpy(&p, (const struct la_segment *)list + i, sizeof(p));
-        copy_segment(p, data, len, &at, to_segments);
+        memcpy(&segment, (const struct la_segment *)list + i, sizeof(segment));
+        copy_segment(segment, data, len, &at, to_segments);
     }
 }
 

@@ -4,6 +4,10 @@
  * time; the read fails if the task has ended. A task that detects this tells its partners, which
  * tell theirs. Then messages to and from the ended task end (struct la_upcalls), the error handler
  * is called, and waiting calls return.
+ *
+ * A task is "gone" if such a read has failed, if another task says so, or if a communication
+ * reports that the task is unreachable. A task is "purged" if the program has called
+ * LAPI_Purge_totask().
  */
 #include "watch.h"
 #include "control.h"
@@ -18,7 +22,7 @@ void la_watch_setup(void)
         la.watch.gone[i] = 0;
 }
 
-static void announce_ended_task(uint32_t gone)
+static void announce_gone_task(uint32_t gone)
 {
     const struct lc_partner_context partners = la_partner_context();
 
@@ -44,10 +48,10 @@ void la_watch_set_gone(uint32_t rank, const char *why)
     la_log("task %u is gone or cannot be reached: %s", rank, why);
     la.upcalls->peer_gone(rank);
     la_report_failure(LAPI_ERR_TIMEOUT, rank);
-    announce_ended_task(rank);
+    announce_gone_task(rank);
 }
 
-static void read_announced_ends(void)
+static void read_announcements(void)
 {
     for (int i = 0; i < LA_GONE_SIZE; i++) {
         uint64_t gone = __atomic_load_n(&la.control.words->gone[i], __ATOMIC_ACQUIRE);
@@ -58,7 +62,7 @@ static void read_announced_ends(void)
     }
 }
 
-static void end_probe(struct lc_op *op, int rc, uint64_t old_value)
+static void probe_done(struct lc_op *op, int rc, uint64_t old_value)
 {
     (void)old_value;
     lc_probe_ended(&la.watch.probe);
@@ -73,14 +77,14 @@ static void start_probe(void)
 
     if (!la_watch_is_gone(lc_rank_ahead(la.job.rank, la.job.procs, partner)))
         lc_partner_probe(&partners, &la.watch.probe, partner,
-                         offsetof(struct la_control_words, gone), 64, end_probe);
+                         offsetof(struct la_control_words, gone), 64, probe_done);
 }
 
 void la_watch_poll(void)
 {
     if (!lc_probe_should_read_clock(&la.watch.probe) || la.terminating || la.job.procs == 1)
         return;
-    read_announced_ends();
+    read_announcements();
     if (lc_probe_is_due(&la.watch.probe))
         start_probe();
 }

@@ -28,7 +28,7 @@ enum {
     LA_NUM_REQS = 1024,     /* requests of a task */
     LA_REPLY_SIZE = 128,    /* bytes of the reply area of a request */
     LA_NUM_INCOMING = 256,  /* maximum number of incomplete messages of other tasks */
-    LA_CMP_ID_MESSAGES = 5, /* component ids of the VCQs: of the layer... */
+    LA_CMP_ID_MESSAGES = 5, /* component ids of the VCQs: for all messages... */
     LA_CMP_ID_EXCHANGE = 4, /* ...and of the exchange of VCQ ids */
     LA_STAG_CONTROL = 0,    /* STags: of the memory of control.c... */
     LA_STAG_ADDRESSES = 1,  /* ...and of the table of LAPI_Address_init() */
@@ -40,7 +40,7 @@ enum {
  */
 struct la_control_words {
     struct lc_common_words common;
-    uint64_t gone[64];        /* at index rank modulo 64: rank + 1 of a task that is gone */
+    uint64_t gone[64];        /* at index rank modulo 64: rank + 1 of a task that has ended */
     uint64_t lanes_requested; /* by origins; the first LA_PRIVATE_LANES get one */
     uint64_t next_ticket;     /* of the shared lane: each record takes one ticket */
     uint64_t freed[LA_PRIVATE_LANES + 1]; /* per lane: slots that were used and are free again */
@@ -106,8 +106,8 @@ enum la_kind {
 };
 enum {
     /* flags of a record */
-    LA_WANTS_CMPL = 1, /* reply when the completion handler has run */
-    LA_WANTS_FIN = 2,  /* reply when the origin's data were fetched, or the result is there */
+    LA_WANTS_CMPL = 1, /* reply CMPL when the completion handler has run */
+    LA_WANTS_FIN = 2,  /* reply FIN when the origin may reuse its data, or has the result */
     LA_RENDEZVOUS = 4, /* the target fetches the data from org_stadd */
     LA_VECTOR = 8,     /* the header handler returns a vector */
     LA_INLINE = 16,

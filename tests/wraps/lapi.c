@@ -46,10 +46,10 @@ int __wrap_la_fence(const char *function);
 int __wrap_la_fence(const char *function)
 {
     const struct la_peer *peer;
-    uint32_t at = 0;
+    uint32_t cursor = 0;
     int rc = __real_la_fence(function);
 
-    while ((peer = la_peer_next(&at)) != NULL)
+    while ((peer = la_peer_iterate(&cursor)) != NULL)
         wraps_note("la_peer.fence", peer->fence > 0 && wraps_over32(peer->fence));
     return rc;
 }
