@@ -6,7 +6,7 @@ bool al_control_setup(void)
 {
     if (!lc_control_open(&al.area, al_port(0), AL_STAG_CONTROL, sizeof(*al.control)))
         return false;
-    al.control = al.area.memory.at;
+    al.control = al.area.memory.start;
     return true;
 }
 

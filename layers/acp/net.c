@@ -166,11 +166,11 @@ bool al_net_poll(void)
     return any;
 }
 
-void al_net_silence(void)
+void al_net_disable_callbacks(void)
 {
     for (uint32_t i = 0; i < al.net.num_colors; i++)
         if (al.net.ports[i] != NULL)
-            al.net.ports[i]->silent = true;
+            al.net.ports[i]->callbacks_off = true;
 }
 
 void al_net_wake(void)

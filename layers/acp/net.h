@@ -32,7 +32,7 @@ bool al_port_id_of(utofu_vcq_id_t color0_id, uint32_t color, utofu_vcq_id_t *id)
 bool al_net_poll(void);              /* true: something has happened */
 uint32_t al_net_ops_in_flight(void); /* over all colors */
 bool al_net_drain(void);             /* polls for a while; true: no operation is in flight */
-void al_net_silence(void);           /* disables the callbacks of operations in flight */
+void al_net_disable_callbacks(void); /* disables the callbacks of operations in flight */
 void al_net_wake(void); /* ends the sleep in utofu_wait_vcqs(); called without the lock */
 void al_net_count_usage(struct al_usage *usage);
 size_t al_net_vcqs(utofu_vcq_hdl_t vcqs[AL_MAX_COLORS]);

@@ -42,10 +42,10 @@ static const struct lc_barrier_ops barrier_ops = {
     .must_fail = check_epoch,
 };
 
-bool al_sync_wait(const char *function, uint64_t limit_ns)
+bool al_sync_wait(const char *function, uint64_t timeout_ns)
 {
     const struct lc_partner_context partners = al_partner_context();
-    bool arrived = lc_barrier_wait(&partners, &barrier_ops, &al.epoch, function, limit_ns);
+    bool arrived = lc_barrier_wait(&partners, &barrier_ops, &al.epoch, function, timeout_ns);
 
     al_progress_wait_done();
     return arrived;

@@ -9,9 +9,9 @@
 #pragma GCC visibility push(hidden)
 
 void al_sync_setup(void);
-/* limit_ns 0: no limit; false: the limit was exceeded. function: name of the called function, for
+/* False: the timeout has passed. timeout_ns 0: none. function: name of the called function, for
  * messages. */
-bool al_sync_wait(const char *function, uint64_t limit_ns);
+bool al_sync_wait(const char *function, uint64_t timeout_ns);
 
 #pragma GCC visibility pop
 

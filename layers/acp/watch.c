@@ -70,7 +70,7 @@ void al_watch_broadcast_end(uint32_t rank)
     if (!al.running || al.dying)
         return;
     al.leaving = al.dying = true;
-    al_net_silence();
+    al_net_disable_callbacks();
     for (uint32_t k = 0; k < al.job.num_partners; k++)
         lc_partner_put_word(&partners, k, (uint64_t)rank + 1, offsetof(struct al_control, aborted),
                             UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE, NULL);

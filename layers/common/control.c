@@ -11,7 +11,7 @@ bool lc_control_open(struct lc_control *control, const struct lc_port *port, int
                                               .stag = stag}};
     if (!lc_memory_open(&control->memory))
         return false;
-    control->words = control->memory.at;
+    control->words = control->memory.start;
     return true;
 }
 

@@ -83,7 +83,7 @@ static bool open_exchange(struct exchange_state *p)
     if (utofu_query_vcq_id(p->vcq, &p->id) != UTOFU_SUCCESS) {
         log_line(p->m, "the VCQ has no id: %s", lc_utofu_error());
     } else if (lc_memory_open(&p->memory)) {
-        p->reply = p->memory.at;
+        p->reply = p->memory.start;
         p->table = (struct announcement *)(p->reply + 1);
         return true;
     }

@@ -22,7 +22,7 @@ static inline void lc_cpu_relax(void)
 }
 
 void lc_sleep_ns(long ns);
-/* Yields the core; true if another thread ran meanwhile. */
+/* Yields the core. True if that took so long that another thread must have run meanwhile. */
 bool lc_yield_core(void);
 /* Waits while *word == value, as for a lock: spins, yields, then sleeps between checks. */
 void lc_spin_while_equal(const uint32_t *word, uint32_t value);

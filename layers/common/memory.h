@@ -21,7 +21,7 @@ struct lc_memory {
     const char *what; /* for messages, e.g. "buffers" */
     int stag; /* reserved STag, so that peers compute the STADD from the VCQ id; or LC_ANY_STAG */
     unsigned long int flags;
-    void *at; /* start; valid while open */
+    void *start; /* NULL: not open */
     utofu_stadd_t stadd;
 };
 

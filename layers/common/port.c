@@ -35,7 +35,7 @@ static bool open_bounce(struct lc_port *port)
                                       .stag = LC_ANY_STAG};
     if (!lc_memory_open(&port->memory))
         return false;
-    port->bounce = port->memory.at;
+    port->bounce = port->memory.start;
     port->bounce_stadd = port->memory.stadd;
     return true;
 }
@@ -50,7 +50,7 @@ bool lc_port_open(struct lc_port *port, const struct lc_port_config *config, uto
         return false;
     }
     port->num_free = 0;
-    port->silent = false;
+    port->callbacks_off = false;
     for (uint32_t i = 0; i < config->num_ops; i++) {
         port->ops[i] = (struct lc_op){.port = port, .index = (uint8_t)i};
         port->free_ops[port->num_free++] = (uint8_t)(config->num_ops - 1 - i);
@@ -68,7 +68,7 @@ static void end_op(struct lc_op *op, int rc, uint64_t old_value)
 {
     if (!op->busy)
         return;
-    if (!op->port->silent) {
+    if (!op->port->callbacks_off) {
         if (rc == UTOFU_ERR_MRQ_PEER)
             op->port->config->peer_lost(op->rank);
         if (op->done != NULL)
@@ -175,7 +175,7 @@ void lc_port_handle_notice(struct lc_port *port, int rc, const struct utofu_mrq_
     if (rc > UTOFU_ERR_INVALID_ARG && lc_is_local_notice(notice) &&
         notice->edata < port->config->num_ops)
         end_op(&port->ops[notice->edata], rc, notice->rmt_value);
-    else if (!port->silent)
+    else if (!port->callbacks_off)
         port->config->handle_notice(rc, notice);
 }
 

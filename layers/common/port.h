@@ -61,10 +61,10 @@ struct lc_port {
     utofu_vcq_hdl_t vcq;
     utofu_vcq_id_t id;
     utofu_stadd_t bounce_stadd;
-    uint8_t *bounce;   /* the bounce buffers of all ops, then the extra bytes */
-    uint32_t num_free; /* ops; their indices are in free_ops */
-    uint32_t polls;    /* calls of lc_port_poll() */
-    bool silent;       /* no callback is called any more */
+    uint8_t *bounce;    /* the bounce buffers of all ops, then the extra bytes */
+    uint32_t num_free;  /* ops; their indices are in free_ops */
+    uint32_t polls;     /* calls of lc_port_poll() */
+    bool callbacks_off; /* no callback of an op or of the configuration is called any more */
     uint8_t free_ops[LC_MAX_OPS];
     struct lc_op ops[LC_MAX_OPS];
     struct lc_memory memory;

@@ -175,7 +175,7 @@ static bool open_memory(void)
                                     .stag = LC_ANY_STAG};
     if (!lc_memory_open(&kvs.memory))
         return false;
-    kvs.own = kvs.memory.at;
+    kvs.own = kvs.memory.start;
     if (kvs.job.launch_rank != 0)
         return true;
     kvs.shared = (struct lc_memory){
@@ -203,7 +203,7 @@ static bool query_first(void)
 
 static bool set_job_id(void)
 {
-    struct head *head = kvs.shared.at;
+    struct head *head = kvs.shared.start;
     uint64_t name = 0;
 
     if (getrandom(&name, sizeof(name), 0) != sizeof(name))
@@ -243,7 +243,7 @@ static bool wait_for_first(uint64_t *name)
 static void close_memory(void)
 {
     lc_memory_close(&kvs.memory);
-    if (kvs.shared.at != NULL)
+    if (kvs.shared.start != NULL)
         lc_memory_close(&kvs.shared);
     kvs.own = NULL;
 }

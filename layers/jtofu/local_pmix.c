@@ -93,9 +93,9 @@ int jt_local_pmix_initialized(void)
 }
 
 /* Waits until a counter of the KVS has a value. function: name of the called function, for
- * messages. limit_ns 0: no limit. */
+ * messages. timeout_ns 0: none. */
 static bool wait_counter(enum jt_counter counter, uint64_t wanted, const char *function,
-                         uint64_t limit_ns)
+                         uint64_t timeout_ns)
 {
     uint64_t begin = lc_now_ns(), value;
     struct lc_stall_timer stall = {0};
@@ -103,7 +103,7 @@ static bool wait_counter(enum jt_counter counter, uint64_t wanted, const char *f
     while (jt_kvs_read_counter(counter, &value)) {
         if (value >= wanted)
             return true;
-        if (limit_ns > 0 && lc_now_ns() - begin > limit_ns)
+        if (timeout_ns > 0 && lc_now_ns() - begin > timeout_ns)
             return false;
         if (lc_stall_should_log(&stall, LC_STALL_SLEEPING_LOOP))
             lc_job_log(&local.job, "%s: has waited %llu s for %llu of %u processes", function,

@@ -26,7 +26,7 @@ bool la_control_setup(void)
 
     if (!lc_control_open(&la.control.base, la_port(), LA_STAG_CONTROL, control_memory_size()))
         return false;
-    memory = la.control.base.memory.at;
+    memory = la.control.base.memory.start;
     la.control.words = (struct la_control_words *)memory;
     la.control.inbox = (uint8_t(*)[LA_SLOT_SIZE])(memory + inbox_offset);
     la.control.replies = (struct la_reply_area *)(memory + inbox_offset + inbox_size);

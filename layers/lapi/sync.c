@@ -21,7 +21,7 @@ void la_sync_setup(void)
 
 void la_sync_close(void)
 {
-    if (la.sync.addresses.at != NULL)
+    if (la.sync.addresses.start != NULL)
         lc_memory_close(&la.sync.addresses);
 }
 
@@ -175,7 +175,7 @@ static int gather_addresses(utofu_stadd_t stadd)
  * that uses the old key loses its connection. */
 static bool open_table(void)
 {
-    if (la.sync.addresses.at != NULL)
+    if (la.sync.addresses.start != NULL)
         return true;
     la.sync.addresses = (struct lc_memory){.job = &la.job,
                                            .vcq = la_port()->vcq,
@@ -192,7 +192,7 @@ static int exchange_addresses(uint64_t mine, uint64_t *result)
 
     if (!open_table())
         return LAPI_ERR_MEMORY_EXHAUSTED;
-    table = la.sync.addresses.at;
+    table = la.sync.addresses.start;
     table[0] = mine;
     rc = gather_addresses(la.sync.addresses.stadd);
     for (uint32_t i = 0; i < la.job.procs && rc == LAPI_SUCCESS; i++)
