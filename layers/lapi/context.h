@@ -27,12 +27,10 @@
 #pragma GCC visibility push(hidden)
 
 enum {
-    LA_NUM_OPS = 255,     /* uTofu communications in flight; EDATA is their index */
+    LA_NUM_OPS = 255,     /* struct lc_op: uTofu communications in flight; EDATA is the index */
     LA_EDATA_NO_OP = 255, /* EDATA of a communication whose completion nobody waits for */
-    LA_RECORD_OP_RESERVE =
-        32, /* ops that records and assist puts leave free for other puts and gets */
-    LA_HANDLER_REQ_RESERVE =
-        256, /* requests that messages of the program leave free for handlers */
+    LA_RECORD_OP_RESERVE = 32,    /* ops that records and assist puts leave free for others */
+    LA_HANDLER_REQ_RESERVE = 256, /* requests that the program leaves free for handlers */
     LA_MIN_REQS_PER_HANDLER = 32, /* no message is handled while fewer requests are free */
     LA_MAX_NOTICES_DUE = 64,      /* records handled before their notices, at most */
     LA_NUM_INLINE_BUFFERS = 64,   /* buffers for inline records */
@@ -59,22 +57,20 @@ struct la_upcalls {
 struct la_region {
     uintptr_t address;
     uint64_t size;         /* 0: this entry is free */
-    uint64_t mapping_hash; /* what was mapped at registration; 0: the kernel cannot tell */
+    uint64_t mapping_hash; /* hash_mappings() at registration; 0: the kernel cannot tell */
     uint64_t last_use;     /* value of la.rcache.use_clock */
-    utofu_stadd_t stadd;
-    uint32_t refcount;
-    bool writable;
-    bool evict_after_use;
-    bool mapping_changed; /* since registration */
+    utofu_stadd_t stadd;   /* of address */
+    uint32_t refcount;     /* messages that use the region */
+    bool writable;         /* registered for writing */
+    bool evict_after_use;  /* the last user deregisters it; no new users */
+    bool mapping_changed;  /* since registration */
 };
 
-/* A message that this task sends. */
 struct la_req;
 /* A task that this task communicates with. */
 struct la_peer {
     uint32_t rank;
-    uint16_t lane; /* of the peer: the ring of slots for records of this task; LA_PRIVATE_LANES:
-                      shared */
+    uint16_t lane;           /* index, at the peer, of the lane for records of this task */
     bool freed_read_pending; /* a get into lane_freed is in flight */
     bool has_ticket;         /* `ticket` is valid and unused */
     bool gone;               /* the task has ended or cannot be reached */
@@ -83,8 +79,9 @@ struct la_peer {
     bool same_node;          /* the task is on the node of this task */
     uint32_t fence;          /* value of lane_freed that a fence waits for */
     utofu_vcq_id_t id;       /* of the VCQ of the peer */
-    /* Slots of the lane, counted from its first use (slot number modulo the size of the lane).
-     * Used: by records of this task; shared lane: up to the last slot of this task. */
+    /* Both count slots of the lane since its first use; modulo the size of the lane, they are
+     * indices. lane_used: one past the last slot that this task has used. lane_freed: slots that
+     * are free again, when this task last read la_control_words.freed. */
     uint64_t lane_used, lane_freed;
     union {
         uint64_t ticket;          /* shared lane: number of the slot for the next record */
@@ -97,7 +94,8 @@ struct la_peer {
 };
 _Static_assert(sizeof(struct la_peer) + 16 + 3 * sizeof(void *) <= 128, "bytes for a task in use");
 
-/* Members with a name of struct la_record become those of the record. */
+/* A message that this task sends. Members with a name of struct la_record become those of the
+ * record. */
 struct la_req {
     uint8_t kind, flags; /* enum la_kind; LA_WANTS_CMPL... */
     bool used;           /* not free */
@@ -108,7 +106,7 @@ struct la_req {
     uint16_t index;      /* in la.requests.reqs */
     uint16_t uhdr_len, rmw_op;
     uint32_t rank;   /* of the target */
-    uint64_t serial; /* number of the message; differs when the request is reused */
+    uint64_t serial; /* of the message; another value: the struct was reused */
     uint64_t tgt_addr;
     const void *uhdr, *data;
     union {
@@ -123,8 +121,8 @@ struct la_req {
     scompl_hndlr_t *shdlr; /* of LAPI_Xfer(): send handler, or completion handler of a get */
     compl_hndlr_t *chndlr;
     void *handler_arg;
-    void *result; /* destination of a get, or of the old value */
-    struct la_region *region;
+    void *result;              /* destination of a get, or of the old value */
+    struct la_region *region;  /* registration of the data, or of the result; or NULL */
     utofu_stadd_t stadd;       /* of the data, or of the result */
     STAILQ_ENTRY(la_req) next; /* in a queue of its peer */
     /* For LA_ASSIST, once the target has requested assistance: */
@@ -142,27 +140,27 @@ struct la_work {
 
 /* An incomplete message of another task. */
 struct la_incoming {
-    bool used; /* not free */
-    struct la_record rec;
-    uint8_t *buf;          /* destination; of a get: source */
-    uint8_t *temp_buf;     /* equals buf, if the layer has allocated it */
-    const lapi_vec_t *vec; /* where the header handler wants the data of LA_VECTOR */
-    bool puts_data;        /* to the origin, for a get; false: fetches data */
-    struct la_region *region;
-    utofu_stadd_t stadd;                       /* of buf */
-    uint64_t bytes_started;                    /* bytes whose gets or puts have started */
-    uint32_t fragments_in_flight;              /* gets or puts */
-    int status;                                /* LAPI_ERR_*, or 0 */
-    bool is_pending;                           /* in la.incoming.pending */
-    bool origin_may_assist;                    /* the origin may put some of the chunks */
-    bool all_claimed;                          /* all chunks are claimed */
-    bool stadd_updated;                        /* rec.org_stadd was replaced by the new address */
+    bool used;                    /* not free */
+    struct la_record rec;         /* copy of the header of the record */
+    uint8_t *buf;                 /* destination; of a get: source */
+    uint8_t *temp_buf;            /* equals buf, if the layer has allocated it */
+    const lapi_vec_t *vec;        /* where the header handler wants the data of LA_VECTOR */
+    bool puts_data;               /* to the origin, for a get; false: fetches data */
+    struct la_region *region;     /* registration of buf, or NULL */
+    utofu_stadd_t stadd;          /* of buf */
+    uint64_t bytes_started;       /* bytes whose gets or puts have started */
+    uint32_t fragments_in_flight; /* gets or puts that have not ended */
+    int status;                   /* LAPI_ERR_*, or 0 */
+    bool is_pending;              /* in la.incoming.pending */
+    bool origin_may_assist;       /* the origin may put some of the chunks */
+    bool all_claimed;             /* all chunks are claimed */
+    bool stadd_updated;           /* rec.org_stadd was replaced by the new address */
     uint32_t chunks_claimed, chunks_by_origin; /* claimed by this task; put by the origin */
-    lapi_ret_flags_t ret_flags;
-    compl_hndlr_t *handler;
+    lapi_ret_flags_t ret_flags; /* from the header handler, as are handler and user_info */
+    compl_hndlr_t *handler;     /* completion handler, or NULL */
     void *user_info;
-    struct la_work work; /* runs the completion handler */
-    LIST_ENTRY(la_incoming) next;
+    struct la_work work;          /* runs the completion handler */
+    LIST_ENTRY(la_incoming) next; /* in la.incoming.pending */
 };
 
 /* The state of each file. */
@@ -171,8 +169,8 @@ struct la_lock {
     uint32_t depth;         /* levels of recursion */
     uint32_t program_depth; /* part of depth: locks of the program (LAPI_Util()) */
     const void *owner;      /* an address that differs in each thread, or NULL */
-    uint32_t waiters;       /* threads that wait for the lock, atomic */
-    uint32_t served;        /* waiting threads that have got the lock, atomic */
+    uint32_t waiters;       /* threads that wait for the lock; atomic */
+    uint32_t served;        /* number of waits that ended with the lock taken; atomic */
 };
 
 struct la_errors {
@@ -254,7 +252,7 @@ struct la_incoming_state {
     struct la_incoming *spare; /* one more, while a completion handler waits */
     /* messages with fragments to start, or whose fragments have ended */
     LIST_HEAD(la_incoming_list, la_incoming) pending;
-    uint32_t used;       /* entries in use, and the spare one */
+    uint32_t used;       /* entries in use, with extra ones that were spare */
     uint32_t next_entry; /* where the search for a free entry begins */
 };
 

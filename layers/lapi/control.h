@@ -9,6 +9,7 @@
 
 bool la_control_setup(void);
 void la_control_close(void);
+/* STADD of the word at this offset in the control memory of the task with this VCQ. */
 static inline utofu_stadd_t la_control_stadd(utofu_vcq_id_t id, uint64_t offset)
 {
     return lc_control_stadd(&la.control.base, id, offset);

@@ -20,7 +20,7 @@ bool la_lock_if_valid(lapi_handle_t hndl);
 void la_lock(void);
 void la_unlock(void);
 void la_unlock_all(void); /* also locks that the program has taken */
-bool la_trylock(void);
+bool la_trylock(void);    /* false: a thread holds the lock, maybe this one */
 /* Releases all levels of the lock, and restores them later. */
 struct la_lock_depth {
     uint32_t depth, program_depth;

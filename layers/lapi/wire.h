@@ -3,8 +3,15 @@
  * The wire format: control words, records, reply areas, and how origin and target share the chunks
  * of a large message. All tasks of a job use the same layouts and limits.
  *
- * A record is a message, or the header of a large one, in a slot of the target. A lane is a ring of
- * slots: the first origins of a target each get a private lane, all others use the shared lane.
+ * Terms:
+ * record      a message, or the header of a large one, in a slot of the target
+ * lane        a ring of slots: the first origins of a target each get a private lane, all others
+ * use the shared lane ticket      number of a slot of the shared lane, taken with an atomic add
+ * inline      a record of one cache line, which the target finds by its sequence number
+ * rendezvous  the target fetches the data of a large message with gets
+ * FIN         reply: the origin may reuse its data, or has the result
+ * CMPL        reply: the completion handler of the target has run
+ * assist      the origin puts some chunks of a large message while the target gets others
  */
 #ifndef LA_WIRE_H
 #define LA_WIRE_H
@@ -21,7 +28,7 @@
 enum {
     LA_SLOT_SIZE = 2048,     /* bytes: header, user header, data */
     LA_MAX_UHDR_SIZE = 1408, /* bytes of a user header */
-    LA_PRIVATE_LANES = 32,   /* also the index of the shared lane */
+    LA_PRIVATE_LANES = 32,   /* number of private lanes; also the index of the shared lane */
     LA_LANE_SLOTS = 16,      /* slots of a private lane */
     LA_SHARED_SLOTS = 64,    /* slots of the shared lane */
     LA_NUM_SLOTS = LA_PRIVATE_LANES * LA_LANE_SLOTS + LA_SHARED_SLOTS,
@@ -138,8 +145,8 @@ struct la_assist_request {
  */
 #define LA_ASSIST_FAILED (1ull << 31)
 enum { LA_ASSIST_RANK_SHIFT = 32 };
-#define LA_CLAIMS_CLOSED (1ull << 63) /* in the claim word: claims are not open yet */
-#define LA_STADD_CHANGED (1ull << 62) /* in the claim word: use new_stadd */
+#define LA_CLAIMS_CLOSED (1ull << 63) /* in the claim word: no chunk may be claimed yet */
+#define LA_STADD_CHANGED (1ull << 62) /* in the claim word: org_stadd is stale, use new_stadd */
 
 /* The reply area of a request, which the target writes. */
 struct la_reply_area {
