@@ -42,8 +42,8 @@ enum {
 
 /* Calls from lower files to higher files; start.c has the table. */
 struct la_upcalls {
-    /* From net.c: a put of another task has written the bytes before this address. */
-    void (*put_arrived)(utofu_stadd_t end);
+    /* From net.c: a put of another task has arrived. put_end: STADD one past its last byte. */
+    void (*put_arrived)(utofu_stadd_t put_end);
     /* From net.c: a communication reports that the task is unreachable. */
     void (*peer_unreachable)(uint32_t rank, const char *why);
     /* From watch.c: the task has ended; no message to or from it completes any more. */

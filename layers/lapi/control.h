@@ -23,12 +23,10 @@ static inline struct lc_partner_context la_partner_context(void)
 utofu_stadd_t la_slot_stadd(utofu_vcq_id_t id, uint32_t slot);
 utofu_stadd_t la_reply_stadd(utofu_vcq_id_t id, uint32_t req_index, uint32_t offset);
 utofu_stadd_t la_assist_report_stadd(utofu_vcq_id_t id, uint32_t incoming_index);
-/*
- * Finds which part of the control memory a put has written. put_end: STADD one past the last byte
- * of the put, from its notice. *index: LA_IN_SLOT: number of the slot. LA_IN_REPLY: index of the
- * request. LA_IN_ASSIST_REPORTS: index in la.control.assist_reports. LA_IN_OTHER: undefined. *end:
- * set for LA_IN_REPLY only: put_end as an offset in the reply area.
- */
+/* Finds which part of the control memory a put has written. put_end: STADD one past the last byte
+ * of the put, from its notice. *index: number of the slot (LA_IN_SLOT), index of the request
+ * (LA_IN_REPLY), or index in la.control.assist_reports (LA_IN_ASSIST_REPORTS). *end: set for
+ * LA_IN_REPLY only: put_end as an offset in the reply area. */
 enum la_control_part { LA_IN_OTHER, LA_IN_SLOT, LA_IN_REPLY, LA_IN_ASSIST_REPORTS };
 enum la_control_part la_control_find_part(utofu_stadd_t put_end, uint32_t *index, uint32_t *end);
 

@@ -16,9 +16,10 @@ static inline bool la_dispatch_may_poll_memory(void)
     return la.dispatch.num_notices_due < LA_MAX_NOTICES_DUE &&
            __atomic_load_n(&la.control.words->lanes_requested, __ATOMIC_RELAXED) > 0;
 }
-/* Both return true if they have executed a record: one whose notice has not been polled... */
+/* Finds records in memory whose notices have not been polled. True: one was executed. */
 bool la_dispatch_poll_memory(void);
-bool la_dispatch_run(void); /* ...and one that waits for execution */
+/* Executes records that wait in la.dispatch.ready. True: one was executed. */
+bool la_dispatch_run(void);
 
 #pragma GCC visibility pop
 

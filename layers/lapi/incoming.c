@@ -121,7 +121,7 @@ static uint64_t phase_end(const struct la_incoming *msg)
     return msg->rec.kind == LA_GETV && !msg->puts_data ? msg->rec.list_size : msg->rec.total_len;
 }
 
-/* at: offset in the data. */
+/* at: offset in the buffers of both sides. */
 static void start_fragment(struct la_incoming *msg, struct lc_op *op, uint64_t at, uint64_t size)
 {
     msg->fragments_in_flight++;
@@ -263,9 +263,8 @@ void la_incoming_peer_gone(uint32_t rank)
             add_pending(&la.incoming.entries[i]);
 }
 
-/* Starts the next gets or puts, or claims a chunk. True: all data are here, or the message has
- * failed.
- */
+/* Starts the next gets or puts, or claims a chunk. True: the data are complete, or the message has
+ * failed. */
 static bool progress_data(struct la_incoming *msg)
 {
     if (msg->origin_may_assist)

@@ -15,8 +15,7 @@ void la_incoming_free(struct la_incoming *msg);
 void la_incoming_start(struct la_incoming *msg); /* starts to fetch or put the data */
 /* The same for LA_GETV. list: of segments, if it is in the record. */
 void la_incoming_start_getv(struct la_incoming *msg, const void *list);
-/* All data are here: runs the completion handler, increments the target counter, and replies CMPL.
- */
+/* All data are here: runs the completion handler, increments the counter, and replies CMPL. */
 void la_incoming_complete(struct la_incoming *msg);
 bool la_incoming_progress(void);                       /* true: the data of a message have ended */
 bool la_incoming_in_use(void);                         /* true: some messages are incomplete */

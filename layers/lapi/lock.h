@@ -21,7 +21,7 @@ void la_lock(void);
 void la_unlock(void);
 void la_unlock_all(void); /* also locks that the program has taken */
 bool la_trylock(void);    /* false: a thread holds the lock, maybe this one */
-/* Releases all levels of the lock, and restores them later. */
+/* la_lock_release_all() releases all levels of the lock; la_lock_restore() takes as many again. */
 struct la_lock_depth {
     uint32_t depth, program_depth;
 };

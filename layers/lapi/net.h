@@ -36,7 +36,7 @@ int la_get_sync_registered(uint32_t rank, utofu_vcq_id_t id, utofu_stadd_t lcl, 
 /* Adds 1 to a word. */
 int la_fetch_add_sync(uint32_t rank, utofu_vcq_id_t id, utofu_stadd_t rmt, uint64_t *old_value,
                       const char *what);
-/* Sets a word of this task that peers increment. */
+/* Sets a word of this task that peers increment, with an atomic swap of uTofu. */
 int la_set_word_sync(utofu_stadd_t own, uint64_t value);
 bool la_net_poll(void); /* true: something has happened */
 

@@ -14,8 +14,8 @@ struct la_peer *la_peer_find(uint32_t rank); /* NULL: not connected yet */
 struct la_peer *la_peer_connect(uint32_t rank, int *rc);
 /* Finds the VCQ id of any task, and does not store it. Returns a code of uTofu. */
 int la_peer_query_id(uint32_t rank, utofu_vcq_id_t *id);
-struct la_peer *la_peer_iterate(
-    uint32_t *cursor); /* over all peers, starting with *cursor = 0; NULL: end */
+/* Iterates over all peers, starting with *cursor = 0. NULL: there are no more. */
+struct la_peer *la_peer_iterate(uint32_t *cursor);
 
 #pragma GCC visibility pop
 

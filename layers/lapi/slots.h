@@ -16,8 +16,8 @@ static inline uint32_t la_lane_size(const struct la_peer *peer)
 {
     return la_has_private_lane(peer) ? LA_LANE_SLOTS : LA_SHARED_SLOTS;
 }
-void la_slots_read_freed(
-    struct la_peer *peer); /* starts a get into peer->lane_freed, if none is in flight */
+/* Starts a get into peer->lane_freed, if none is in flight. */
+void la_slots_read_freed(struct la_peer *peer);
 /* The index of the slot for the next record, or LA_NUM_SLOTS if none is free. */
 uint32_t la_slots_alloc(struct la_peer *peer);
 

@@ -12,7 +12,7 @@ void la_sync_close(void);
 /* Both return a LAPI_ERR_* code. timeout_ns 0: none. function: name of the called function, for
  * messages. */
 int la_barrier(const char *function, uint64_t timeout_ns);
-int la_fence(const char *function); /* waits until the targets have all messages of this task */
+int la_fence(const char *function); /* waits until targets have all messages of this task */
 
 #pragma GCC visibility pop
 

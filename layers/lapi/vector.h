@@ -8,10 +8,11 @@
 #pragma GCC visibility push(hidden)
 
 enum la_side { LA_ORG, LA_TGT };
-/* Returns LAPI_ERR_* code, for ORG or TGT. *len: bytes of all segments. */
+/* Returns a LAPI_ERR_ORG_* or LAPI_ERR_TGT_* code, or LAPI_SUCCESS. *len: bytes of all segments. */
 int la_vec_check(const lapi_vec_t *vec, enum la_side side, uint64_t *len);
+/* LAPI_ERR_VEC_*_DIFF if the vectors differ in type, number of segments, or a length. */
 int la_vec_compare(const lapi_vec_t *tgt, const lapi_vec_t *org);
-/* Bytes of the list of struct la_segment that la_vec_encode() writes, for the other side. */
+/* Encodes a vector for the wire, as a list of struct la_segment. */
 uint64_t la_vec_list_size(const lapi_vec_t *vec);
 void la_vec_encode(const lapi_vec_t *vec, void *list);
 /* Packs the `len` bytes of the segments of an encoded list; unpacks them into its segments, or into

@@ -17,7 +17,8 @@ void la_pause_between_polls(uint32_t *idle_count);
 /* Calls la_progress() or la_pause_between_polls(), for loops that wait. */
 void la_progress_or_wait(uint32_t *idle_count);
 bool la_interrupt_thread_start(void);
-void la_interrupt_thread_stop(void); /* called without the lock */
+/* Joins the thread. The caller may hold the lock, because the thread only tries to take it. */
+void la_interrupt_thread_stop(void);
 
 #pragma GCC visibility pop
 

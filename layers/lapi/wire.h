@@ -5,8 +5,9 @@
  *
  * Terms:
  * record      a message, or the header of a large one, in a slot of the target
- * lane        a ring of slots: the first origins of a target each get a private lane, all others
- * use the shared lane ticket      number of a slot of the shared lane, taken with an atomic add
+ * lane        a ring of slots; the first origins of a target each get a private one
+ * shared lane the lane of all other origins
+ * ticket      number of a slot of the shared lane, taken with an atomic add
  * inline      a record of one cache line, which the target finds by its sequence number
  * rendezvous  the target fetches the data of a large message with gets
  * FIN         reply: the origin may reuse its data, or has the result
@@ -69,8 +70,8 @@ struct la_record {
     /* With LA_LONG_HEADER_FLAGS only, except seq: */
     utofu_vcq_id_t vcq_id; /* of the origin */
     union {
-        uint64_t total_len; /* Bytes of data, whether they travel in the record or not. For LA_PUTV
-                             * and LA_GETV: data plus list of segments. */
+        uint64_t total_len; /* bytes of data, whether they travel in the record or not; for LA_PUTV
+                             * and LA_GETV: list of segments plus data */
         uint64_t compare;   /* of COMPARE_AND_SWAP */
     };
     utofu_stadd_t org_stadd; /* at the origin: of the data, or of the destination of a get */
