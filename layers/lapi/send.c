@@ -91,7 +91,7 @@ static size_t payload_len_of(const struct la_req *r)
  * Records
  */
 
-/* Offset of the user header and the data. */
+/* Offset of the user header, which the data follow. */
 static size_t header_size(const struct la_req *r, size_t payload_len)
 {
     if ((r->flags & LA_LONG_HEADER_FLAGS) != 0)
@@ -100,8 +100,8 @@ static size_t header_size(const struct la_req *r, size_t payload_len)
                                                                          : LA_SHORT_HEADER_SIZE;
 }
 
-/* Builds the record in `slot`. seq: its sequence number, if it turns out to be inline. Returns its
- * size. */
+/* Builds the record in the bounce buffer `slot`. seq: its sequence number, used only if it fits
+ * inline; 0 in the shared lane. Returns its size. */
 static size_t build_record(const struct la_req *r, void *slot, uint64_t seq)
 {
     struct la_record *rec = slot;
