@@ -19,9 +19,9 @@ static void end_sends(void)
         }
 }
 
-static const void *last_sent(int ep)
+static const void *last_sent(int number)
 {
-    return fake_eps[ep].log[(fake_eps[ep].num_sent - 1) % FAKE_LOG].bytes;
+    return fake_eps[number].log[(fake_eps[number].num_sent - 1) % FAKE_LOG].bytes;
 }
 
 static const struct fp_ctrl_msg *last_ctrl(void)

@@ -123,19 +123,19 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
     return 0;
 }
 
-void __wrap_ut_fd_reserve(void);
-void __wrap_ut_fd_reserve(void)
+void __wrap_ut_fd_reserve_stdio(void);
+void __wrap_ut_fd_reserve_stdio(void)
 {
 }
 
-int __wrap_ut_fd_release_by(int fd);
-int __wrap_ut_fd_release_by(int fd)
+int __wrap_ut_fd_release_stdio_and_move(int fd);
+int __wrap_ut_fd_release_stdio_and_move(int fd)
 {
     return fd;
 }
 
-int __wrap_ut_fd_mark(int fd);
-int __wrap_ut_fd_mark(int fd)
+int __wrap_ut_fd_mark_ours(int fd);
+int __wrap_ut_fd_mark_ours(int fd)
 {
     return fd;
 }
