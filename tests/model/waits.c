@@ -10,6 +10,7 @@
 #include <utofu.h>
 #include <utofu_ext.h>
 
+#include "../harness/limit.h"
 #include "meet.h"
 
 #define PUT utofu_put(vcq, ids[!my_rank()], own + 8 * LATER, far, SIZE, 0, 0, NULL)
