@@ -92,21 +92,23 @@ struct rules {
     unsigned int answers[SIDES];  /* handshakes that each side begins for a REQ, before the end */
     bool loses, doubles;
     bool disconnects;
+    bool exits; /* side 1 may exit at any time */
 };
 
 static struct rules rules;
 
 static struct vp_prov provs[SIDES];
 static struct user users[SIDES][MAX_USERS];
-static unsigned int requests_left[SIDES];
+static unsigned int requests_left[SIDES], num_requests[SIDES]; /* num_requests: that were sent */
 static struct datagram flight[MAX_FLIGHT];
 static unsigned int num_flight;
 static bool goodbye_lost[SIDES]; /* a REJ or a DREQ towards the side was lost */
+static bool exited, heard_gone;  /* side 1 has exited; its GONE has arrived */
 static const struct message *arriving;
 static int arriving_at;
 static bool good; /* on the way to the end: nobody gives up any more, nothing is lost */
 
-enum reached { REACHED_UP, REACHED_ALONE, REACHED_CROSSED, REACHED_EARLY };
+enum reached { REACHED_UP, REACHED_ALONE, REACHED_CROSSED, REACHED_EARLY, REACHED_GONE };
 
 /*** the network ***/
 
@@ -187,8 +189,14 @@ static void begin_request(int side)
 
     requests_left[side]--;
     *user = (struct user){.state = ASKS, .origin = true, .id = {.kind = VP_CM_ID_CONN}};
-    WALK_CHECK(vp_udcm_ops.resolve_addr(&provs[side], &user->id, &provs[side].ports[0], &peer) ==
-               1);
+    int rc = vp_udcm_ops.resolve_addr(&provs[side], &user->id, &provs[side].ports[0], &peer);
+    if (rc == -ECONNREFUSED) {
+        WALK_CHECK(heard_gone);
+        user->state = NOBODY;
+        return;
+    }
+    WALK_CHECK(rc == 1);
+    num_requests[side]++;
     struct rdma_conn_param param = param_of(side, user);
     WALK_CHECK(vp_udcm_ops.connect(&user->id, &param) == 0);
 }
@@ -239,6 +247,7 @@ static void take_confirmation(struct user *user)
 static void take_end(struct user *user)
 {
     WALK_CHECK(user->state != NOBODY && user->state != HAS_LOST);
+    user->early = false;
     if (user->state == UP)
         user->state = HAS_LOST; /* the owner closes it later */
     else
@@ -294,12 +303,29 @@ static void deliver_datagram(unsigned int i, bool keep)
 
     if (!keep)
         flight[i] = flight[--num_flight];
+    if (side == 1 && exited)
+        return;
+    /* a process that it does not know yet is nothing to side 0 */
+    if (msg.kind == GONE && find_process(provs[0].udcm, &provs[1].ports[0].at)) {
+        heard_gone = true;
+        walk_reached(REACHED_GONE);
+    }
     walk_step("    kind %u from %u to %u", msg.kind, msg.from, msg.to);
     arriving = &msg;
     arriving_at = side;
     while (vp_udcm_next(&provs[side], &event))
         take_event(side, &event);
     WALK_CHECK(!arriving);
+}
+
+/* The process of side 1 exits. In its place is one to which no datagram comes. */
+static void exit_side(void)
+{
+    vp_udcm_close(&provs[1]);
+    WALK_CHECK(vp_udcm_open(&provs[1]) == 0);
+    memset(users[1], 0, sizeof(users[1]));
+    num_requests[1] = 0;
+    exited = true;
 }
 
 static void expire_timer(int side)
@@ -314,7 +340,7 @@ static void expire_timer(int side)
 /* How many handshakes the side has begun for a REQ. */
 static unsigned int num_answers(int side)
 {
-    return provs[side].udcm->last_number - (rules.requests[side] - requests_left[side]);
+    return provs[side].udcm->last_number - num_requests[side];
 }
 
 /*** what a state is ***/
@@ -420,6 +446,9 @@ static void put_conns(struct bytes *bytes, const struct numbers numbers[SIDES], 
     }
     put_byte(bytes, requests_left[side]);
     put_byte(bytes, num_answers(side));
+    put_byte(bytes, !vp_list_empty(&provs[side].udcm->due));
+    const struct process *process = find_process(provs[side].udcm, &provs[!side].ports[0].at);
+    put_byte(bytes, !process ? 0 : process->gone ? 1 : 2);
     put_byte(bytes, goodbye_lost[side]);
 }
 
@@ -450,6 +479,8 @@ static bool was_here(void)
     struct numbers numbers[SIDES] = {0};
     struct bytes bytes = {.size = 0};
 
+    put_byte(&bytes, exited);
+    put_byte(&bytes, heard_gone);
     collect_numbers(numbers);
     for (int side = 0; side < SIDES; side++)
         put_conns(&bytes, numbers, side);
@@ -467,7 +498,12 @@ static bool run_users(void)
     for (int side = 0; side < SIDES; side++) {
         for (int i = 0; i < MAX_USERS; i++) {
             struct user *user = &users[side][i];
-            any |= user->state == ASKED || user->state == HAS_LOST;
+            bool is_late = exited && (user->state == ASKS || user->state == ACCEPTS || user->early);
+            any |= user->state == ASKED || user->state == HAS_LOST || is_late;
+            WALK_CHECK(!is_late || user->state == ACCEPTS ||
+                       !heard_gone); /* an old REQ may come late */
+            if (is_late)
+                destroy_user(user); /* at its time limit, or when a keepalive fails */
             if (user->state == ASKED)
                 accept_request(side, user);
             else if (user->state == HAS_LOST)
@@ -514,6 +550,10 @@ static void check_user(int side, const struct user *user)
     const struct vp_udcm_conn *peer = peer_of(side, conn);
     const struct user *other = peer && peer->owner ? user_of_id(!side, peer->owner) : NULL;
 
+    if (exited) {
+        WALK_CHECK(!heard_gone); /* a keepalive will find out */
+        return;
+    }
     WALK_CHECK(user->state == UP && conn->state == ESTABLISHED && !user->early);
     if (!other || other->state != UP) {
         walk_reached(REACHED_ALONE);
@@ -578,6 +618,7 @@ static void open_side(int side)
     WALK_CHECK(vp_udcm_open(prov) == 0);
     memset(users[side], 0, sizeof(users[side]));
     requests_left[side] = rules.requests[side];
+    num_requests[side] = 0;
     goodbye_lost[side] = false;
 }
 
@@ -599,6 +640,7 @@ enum action {
     REJECT,
     GIVE_UP,
     CLOSE,
+    EXIT,
     DATA_ARRIVES,
     FINISH
 };
@@ -667,10 +709,12 @@ static void add_all(struct choices *choices)
         if (rules.loses)
             add_choice(choices, LOSE, flight[i].to, i);
     }
+    if (rules.exits && !exited)
+        add_choice(choices, EXIT, 1, 0);
     for (int side = 0; side < SIDES; side++) {
         if (vp_heap_next(&provs[side].udcm->timers))
             add_choice(choices, EXPIRE, side, 0);
-        if (requests_left[side] > 0)
+        if (requests_left[side] > 0 && !(side == 1 && exited))
             add_choice(choices, REQUEST, side, 0);
         add_users(choices, side);
     }
@@ -697,6 +741,7 @@ static void do_choice(const struct choice *choice)
         [REJECT] = "user %3$u of side %1$u rejects",
         [GIVE_UP] = "user %3$u of side %1$u gives up",
         [CLOSE] = "user %3$u of side %1$u disconnects",
+        [EXIT] = "side %1$u exits",
         [DATA_ARRIVES] = "data arrives for user %3$u of side %1$u",
         [FINISH] = "from now on the network is good",
     };
@@ -731,6 +776,9 @@ static void do_choice(const struct choice *choice)
     case CLOSE:
         close_user(user);
         break;
+    case EXIT:
+        exit_side();
+        break;
     case DATA_ARRIVES:
         walk_reached(REACHED_EARLY);
         user->state = UP;
@@ -748,7 +796,7 @@ static void run_once(void)
 
     now_ms = 1000000;
     num_flight = 0;
-    good = false;
+    good = exited = heard_gone = false;
     for (int side = 0; side < SIDES; side++)
         open_side(side);
     do {
@@ -772,6 +820,11 @@ static const struct {
 } scenarios[] = {
     {"one request", 0, {.requests = {1}, .answers = {0, 1}, .disconnects = true}, REACHED_EARLY},
     {"a late copy", 0, {.requests = {1}, .answers = {0, 2}}, REACHED_UP},
+    {"an exit", 0, {.requests = {2}, .answers = {0, 1}, .exits = true}, REACHED_GONE},
+    {"an exit of the origin",
+     0,
+     {.requests = {0, 1}, .answers = {1}, .disconnects = true, .loses = true, .exits = true},
+     REACHED_GONE},
     {"one request, loss",
      0,
      {.requests = {1}, .answers = {0, 1}, .disconnects = true, .loses = true},
