@@ -47,6 +47,12 @@ PIECES = {
         "provider/shm/wake.c": {"sp_request_peer_checks"},
         "provider/shm/prov.c": {"collect_rung_owners"},
     },
+    "table": {
+        "src/check/table.c": {
+            "take_entry", "give_entry", "claim_reference", "write_words", "ut_table_enter", "ut_table_leave",
+            "read_entry", "ut_table_find",
+        },
+    },
     "wait": {
         "src/vcq/wait.c": {"end_waiter", "ut_vcq_request_progress"},
         "src/vcq/wait.h": {"ut_waiter_has_ended"},
