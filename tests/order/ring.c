@@ -224,6 +224,16 @@ static void make_patient(void)
     ep.claimed_at = ep.head;
 }
 
+/* The first producer has died, which the owner has not seen yet; the second one lives on. */
+static void make_with_survivor(void)
+{
+    make_fresh();
+    prov.self.id_in_own_rings = PRODUCER + 1;
+    peers[0].state = SP_PEER_DEAD;
+    prov.deaths = 1;
+    ep.must_check_peers = 1;
+}
+
 /* All slots but one are in use: the owner can consume two, and then waits for a claimed one. */
 static void make_full(void)
 {
@@ -406,6 +416,20 @@ static void sleep_until_down(void)
     UV_CHECK(received() == 1 && "the last slot came before the end of the connection");
 }
 
+/* A slot that a living producer has claimed comes before the end of the connection, too, if it is
+ * there when the owner looks. */
+static void sleep_until_down_and_received(void)
+{
+    while (!down[0] || received() < 1) {
+        if (sp_ep_poll((struct prov_ep *)&ep) > 0)
+            continue;
+        if (sp_ep_arm((struct prov_ep *)&ep, PROV_ARM_ALL))
+            uv_pause();
+        else
+            uv_event_wait(&woken);
+    }
+}
+
 static void background(void)
 {
     for (;;) {
@@ -515,6 +539,12 @@ static const struct uv_scenario scenarios[] = {
      ring_is_empty,
      0,
      IS_AARCH64},
+    {"death_beside_a_claim",
+     make_with_survivor,
+     {send_message_2, sleep_until_down_and_received, background},
+     ring_is_empty,
+     1 << 2,
+     false},
     {"sleep_for_two",
      make_used,
      {send_notice_1, send_notice_2, sleep_for_two, background},
