@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { UV_MAX_THREADS = 4 };
+enum { UV_MAX_THREADS = 4, UV_SLOW = 1, UV_ENDLESS = 2 };
 
 /* What several threads do with objects in static memory, which setup() makes anew for each run. A
  * thread whose bit is set in `daemons` may sleep for ever. */
@@ -24,7 +24,9 @@ struct uv_scenario {
     void (*threads[UV_MAX_THREADS])(void);
     void (*end)(void); /* called when all threads have ended; may be NULL */
     unsigned int daemons;
-    bool slow; /* more than some seconds: left out with --quick */
+    /* UV_SLOW: more than some seconds, left out with --quick; UV_ENDLESS: more states than anybody
+     * has waited for; it runs only if it is named */
+    int slow;
 };
 
 int uv_main(int argc, char **argv, const struct uv_scenario *scenarios, size_t num);
