@@ -176,6 +176,50 @@ Test(engine, local_errors_have_codes_of_the_queue_that_reports_them)
 }
 
 /*
+ * Notices
+ */
+
+static unsigned int early;
+void __wrap_ut_engine_early_notice(struct ut_link *link, uint8_t type, uint8_t edata,
+                                   utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd);
+void __wrap_ut_engine_early_notice(struct ut_link *link, uint8_t type, uint8_t edata,
+                                   utofu_stadd_t lcl_stadd, utofu_stadd_t rmt_stadd)
+{
+    cr_assert(link == &to_peer && type == UTOFU_MRQ_TYPE_RMT_PUT && edata == 9);
+    cr_assert(lcl_stadd == 11 && rmt_stadd == 12);
+    early++;
+}
+
+/* A remote notice comes behind the local notices that are outstanding, and behind those that wait
+ * for them. */
+Test(engine, remote_notice_waits_for_local_ones)
+{
+    static const struct {
+        uint32_t begun, ended;
+        bool others_wait, waits;
+    } table[] = {{5, 5, false, false}, {6, 5, false, true}, {5, 5, true, true}, {6, 5, true, true}};
+    struct utofu_mrq_notice n;
+
+    open_link();
+    vcq.mrq = calloc(8, sizeof(*vcq.mrq));
+    vcq.mrq_mask = 7;
+    vcq.mrq_alarm = 8;
+    to_peer.peer = 77;
+    for (unsigned int i = 0; i < 4; i++) {
+        to_peer.lcl_notices_begun = table[i].begun;
+        to_peer.lcl_notices_ended = table[i].ended;
+        to_peer.early_first = table[i].others_wait ? (void *)&n : NULL;
+        early = 0;
+        ut_engine_remote_notice(&to_peer, UTOFU_MRQ_TYPE_RMT_PUT, 9, 11, 12);
+        cr_assert_eq(early, table[i].waits, "%u", i);
+        cr_assert_eq(ut_mrq_pop(&vcq, &n) == NULL, table[i].waits, "%u", i);
+        if (!table[i].waits)
+            cr_assert(n.notice_type == UTOFU_MRQ_TYPE_RMT_PUT && n.vcq_id == 77 && n.edata == 9 &&
+                      n.rmt_value == 12 && n.rmt_stadd == 12 && n.lcl_stadd == 11);
+    }
+}
+
+/*
  * The descriptor
  */
 

@@ -24,6 +24,8 @@ struct op {
     uint64_t value;
     uint8_t edata;
     unsigned long flags;
+    int64_t answers; /* the operation whose notice the peer answers with this one; -1: none */
+    bool ended;      /* its local notice came */
 };
 static struct op ops[OPS];
 static uint32_t num_ops;
@@ -41,6 +43,7 @@ static struct {
 } vcqs[VCQS];
 
 static uint64_t state;
+static int64_t to_answer = -1; /* the operation whose notice came last */
 static uint32_t draw(uint32_t limit)
 {
     state = state * 6364136223846793005u + 1442695040888963407u;
@@ -113,6 +116,13 @@ static void take_notice(int v, const struct utofu_mrq_notice *n)
         CHECK(is_filled((uint32_t)(op - ops)));
     if (is_local && op->kind == UTOFU_MRQ_TYPE_LCL_ARMW)
         CHECK(n->rmt_value < vcqs[peer].added);
+    op->ended |= is_local;
+    /* an answer comes behind the local notice of what it answers */
+    const struct op *asked = op->answers >= 0 && !is_local ? &ops[op->answers] : NULL;
+    if (asked && asked->flags & UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE)
+        CHECK(asked->ended);
+    if (!is_local && op->answers < 0 && op->kind == UTOFU_MRQ_TYPE_LCL_PUT)
+        to_answer = op - ops;
 }
 
 static void poll_vcq(int v)
@@ -185,9 +195,16 @@ static void post(bool breaks)
                       .value = draw(1000000),
                       .edata = (uint8_t)draw(256)};
     op->to = (op->from + 1 + (int)draw(VCQS - 1)) % VCQS;
+    op->answers = to_answer;
+    to_answer = -1;
+    if (op->answers >= 0) {
+        op->kind = UTOFU_MRQ_TYPE_LCL_PUT;
+        op->from = ops[op->answers].to;
+        op->to = ops[op->answers].from;
+    }
     op->flags = draw(2) ? UTOFU_ONESIDED_FLAG_TCQ_NOTICE : 0;
     op->flags |= draw(2) ? UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE : 0;
-    op->flags |= draw(2) ? UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE : 0;
+    op->flags |= draw(2) || op->answers >= 0 ? UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE : 0;
     op->flags |= draw(4) ? 0 : UTOFU_ONESIDED_FLAG_STRONG_ORDER;
     if (op->kind == UTOFU_MRQ_TYPE_LCL_ARMW)
         vcqs[op->to].added++;
@@ -257,6 +274,7 @@ static void flush(void)
                 continue;
             uint32_t n = num_ops++;
             ops[n] = (struct op){.kind = UTOFU_MRQ_TYPE_LCL_PUT, .from = v, .to = w, .length = 8};
+            ops[n].answers = -1;
             ops[n].flags = UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_STRONG_ORDER;
             push(&vcqs[v].local[w], n);
             int rc;
@@ -282,6 +300,7 @@ static void run(uint64_t seed, uint32_t steps)
 
     state = seed;
     num_ops = 0;
+    to_answer = -1;
     for (int v = 0; v < VCQS; v++)
         open_vcq(v);
     if (!handles_exit)
