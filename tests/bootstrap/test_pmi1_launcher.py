@@ -42,8 +42,8 @@ def answer(sock, answers, pieces):
         pass  # the probe has hung up
 
 
-def check(name, status, pattern, size=2, pieces=100000, **changes):
-    ours, theirs = socket.socketpair()
+def check(name, status, pattern, size=2, pieces=100000, kind=socket.SOCK_STREAM, **changes):
+    ours, theirs = socket.socketpair(type=kind)
     env = dict(os.environ, PMI_FD=str(theirs.fileno()), PMI_RANK='0', PMI_SIZE=str(size),
                UTOFU_JOB_TIMEOUT='1', UTOFU_LOG_LEVEL='warning')
     for variable in ('PMIX_NAMESPACE', 'UTOFU_RANK', 'UTOFU_SIZE', 'UTOFU_ROOT'):
@@ -66,6 +66,7 @@ def check(name, status, pattern, size=2, pieces=100000, **changes):
 os.environ['ASAN_OPTIONS'] = 'detect_leaks=0'
 check('good', 0, 'pmi1 rank 0/1 node 0/1 local 0/1 id k1: ok', size=1)
 check('in pieces', 0, 'pmi1 rank 0/1 node 0/1 local 0/1 id k1: ok', size=1, pieces=13)
+check('a socket of another kind is none of a launcher', 0, 'solo rank 0/1', size=1, kind=socket.SOCK_DGRAM)
 check('silence', 3, 'does not answer on PMI_FD .*timed out to .cmd=init', init=None)
 check('hangs up', 3, 'does not answer on PMI_FD', init='')
 check('refuses', 3, 'does not speak PMI-1', init='cmd=response_to_init rc=-1')
@@ -88,5 +89,21 @@ check('not there yet', 1, 'FAIL lookup: 1 -11')
 check('no bytes', 1, 'answer about rank 1 is damaged', lookup_name='info=ok port=zz')
 check('too many bytes', 1, 'answer about rank 1 is damaged', lookup_name='info=ok port=' + 'ab' * 300)
 check('silence later', 1, 'timed out to .cmd=lookup_name', lookup_name=None)
+
+# the user's variables say otherwise
+OVERRIDES = (
+    ({'LOCAL_RANK': '3'}, 'node 0/1 local 3/4'),
+    ({'LOCAL_RANK': '3', 'LOCAL_SIZE': '9'}, 'node 0/1 local 3/9'),
+    ({'NODE': '5'}, 'node 5/0 local 0/1'),
+    ({'NODE': '5', 'LOCAL_RANK': '2'}, 'node 5/0 local 2/3'),
+    ({'NODE': '0'}, 'node 0/0 local 0/1'),
+)
+for variables, said in OVERRIDES:
+    env = os.environ | {f'UTOFU_{key}': text for key, text in variables.items()}
+    out = subprocess.run([os.environ['PROBE'], '--wait', '100', '--delay', '0'], env=env, capture_output=True, text=True,
+                         timeout=30, check=False).stdout
+    if f'solo rank 0/1 {said}' not in out:
+        FAILURES.append(str(variables))
+        print(f'FAIL {variables}: no {said!r} in {out}')
 print(f'{len(FAILURES)} failures')
 sys.exit(1 if FAILURES else 0)

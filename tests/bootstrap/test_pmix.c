@@ -752,12 +752,13 @@ Test(pmix, absence_is_explained_where_there_are_other_nodes)
     cr_assert(strlen(text) > 20);
 }
 
-Test(pmix, all_leave_together)
+Test(pmix, all_leave_together, .timeout = 60)
 {
     lay_out(BLOCK, 4, 2, 1);
     job.answers_fence = true;
     cr_assert_eq(open_within(ENDS_MS), 0);
     ut_job_pmix.leave_together(ENDS_MS);
+    ut_job_pmix.leave_together(ENDS_MS); /* holds no lock */
     job.answers_fence = false;
     job.fence = PMIX_ERROR;
     ut_job_pmix.leave_together(ENDS_MS); /* ends at once */
