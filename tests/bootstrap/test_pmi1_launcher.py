@@ -100,8 +100,8 @@ OVERRIDES = (
 )
 for variables, said in OVERRIDES:
     env = os.environ | {f'UTOFU_{key}': text for key, text in variables.items()}
-    out = subprocess.run([os.environ['PROBE'], '--wait', '100', '--delay', '0'], env=env, capture_output=True, text=True,
-                         timeout=30, check=False).stdout
+    out = subprocess.run([os.environ['PROBE'], '--wait', '100', '--delay', '0'], env=env, capture_output=True,
+                         text=True, timeout=30, check=False).stdout
     if f'solo rank 0/1 {said}' not in out:
         FAILURES.append(str(variables))
         print(f'FAIL {variables}: no {said!r} in {out}')
