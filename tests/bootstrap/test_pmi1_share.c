@@ -98,6 +98,16 @@ Test(share, a_request_of_this_library_is_not_mpis_business)
     hear(mpi, "cmd=get_result value=b\n");
 }
 
+Test(share, line_is_longer_than_what_is_kept_of_it)
+{
+    say(mpi, "cmd=get kvsname=kvs_4711_0 key=a\n");
+    hear(launcher, "cmd=get kvsname=kvs_4711_0 key=a\n");
+    await_turn(-EBUSY);
+    say(launcher, "cmd=get_result value=b\n");
+    hear(mpi, "cmd=get_result value=b\n");
+    await_turn(0);
+}
+
 Test(share, half_a_line_keeps_the_turn)
 {
     say(mpi, "cmd=g");
