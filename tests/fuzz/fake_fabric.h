@@ -39,6 +39,7 @@ struct fake_sent {
     uint8_t bytes[FAKE_KEPT];
     size_t size;
     uint64_t addr, key, flags; /* of a read or write */
+    const void *desc;          /* of a write */
     fi_addr_t to;
     bool is_rma, is_injected;
 };
@@ -87,8 +88,11 @@ static int fake_cq_close(struct fid *fid)
     return 0;
 }
 
+static unsigned int fake_num_mrs;
+
 static int fake_mr_close(struct fid *fid)
 {
+    fake_num_mrs--;
     free(fid);
     return 0;
 }
@@ -230,6 +234,7 @@ static ssize_t fake_writemsg(struct fid_ep *ep, const struct fi_msg_rma *m, uint
         s->addr = m->rma_iov->addr;
         s->key = m->rma_iov->key;
         s->flags = flags;
+        s->desc = m->desc ? m->desc[0] : NULL;
     }
     return rc;
 }
@@ -346,6 +351,8 @@ static int fake_reg(struct fid *fid, const void *buf, size_t len, uint64_t acces
         return -FI_ENOMEM;
     (*mr)->fid.ops = &fake_mr_ops;
     (*mr)->key = ++fake_last_key;
+    (*mr)->mem_desc = *mr;
+    fake_num_mrs++;
     return 0;
 }
 

@@ -7,6 +7,7 @@
  */
 #include <sys/mman.h>
 
+#include "../../provider/ofi/region.h"
 #include "../../provider/ofi/rma.h"
 #include "../../provider/ofi/send.h"
 #include "played.h"
@@ -1018,6 +1019,87 @@ static void failed_rma_writes(void)
     prov->rma_min = 16384;
 }
 
+/* How memory is registered with fabrics that want it registered in other ways. */
+static void registrations_follow_the_mode(void)
+{
+    struct fp_rkey_reply reply = {0};
+    uint64_t key, at, again;
+    void *desc = NULL;
+
+    ofi_provider.dereg(&prov->base, mr); /* not registered with the fabric yet */
+    CHECK(ofi_provider.reg(&prov->base, 0, memory, MEMORY, PROV_ACCESS_READ | PROV_ACCESS_WRITE,
+                           &mr) == 0);
+    for (int mode = 0; mode < 8; mode++) {
+        prov->mr_mode = (mode & 1 ? FI_MR_VIRT_ADDR : 0) | (mode & 2 ? FI_MR_ENDPOINT : 0);
+        prov->own_domains = mode & 4;
+        struct fp_ep *other = open_ep(ENDPOINT + 5);
+        unsigned int before = fake_num_mrs;
+        uint64_t from = (uintptr_t)memory + 64;
+        CHECK(fp_region_register(ep, mr->rkey, from, 8, &key, &at));
+        CHECK(at == (mode & 1 ? from : 64) && key == fake_last_key);
+        CHECK(fp_region_register(ep, mr->rkey, from, 8, &again, &at) && again == key);
+        CHECK(fake_num_mrs == before + 1);
+        CHECK(fp_region_grant_rkey(ep, mr->rkey, from, 8, &reply) && reply.key == key);
+        CHECK(reply.addr == (uintptr_t)memory && reply.size == MEMORY);
+        CHECK(reply.at == (mode & 1 ? (uintptr_t)memory : 0));
+        CHECK(fp_region_register_local(ep, mr->lkey, from, 8, &desc) && desc);
+        CHECK(fake_num_mrs == before + 1);
+        CHECK(fp_region_register(other, mr->rkey, from, 8, &again, &at));
+        CHECK((again == key) == !(mode & 6) && fake_num_mrs == before + 1 + (mode & 6 ? 1 : 0));
+        CHECK(!fp_region_register(ep, mr->rkey, from, MEMORY, &again, &at));
+        CHECK(!fp_region_register(ep, 5, from, 8, &again, &at));
+        CHECK(!fp_region_register_local(ep, 5, from, 8, &desc));
+        ofi_provider.ep_close((struct prov_ep *)other); /* and its registrations alone */
+        CHECK(fake_num_mrs == before + 1);
+        CHECK(fp_region_register(ep, mr->rkey, from, 8, &again, &at) && again == key);
+        ofi_provider.dereg(&prov->base, mr);
+        CHECK(fake_num_mrs == before);
+        CHECK(ofi_provider.reg(&prov->base, 0, memory, MEMORY, PROV_ACCESS_READ | PROV_ACCESS_WRITE,
+                               &mr) == 0);
+    }
+    prov->mr_mode = 0;
+    prov->own_domains = false;
+}
+
+/* Keys are kept for later writes if regions keep theirs; local memory needs descriptors. */
+static void keys_are_kept_by_some_fabrics(void)
+{
+    for (int mode = 0; mode < 4; mode++) {
+        prov->rma_min = 4096;
+        prov->mr_mode = (mode & 1 ? FI_MR_ALLOCATED : 0) | (mode & 2 ? FI_MR_LOCAL : 0);
+        connect_peer();
+        for (int i = 0; i < 2; i++) {
+            forget();
+            CHECK(post_write(4096 + 64, PROV_SIGNAL) == 0);
+            bool asked = find_sent(DATA, FP_RKEY_REQUEST) != NULL;
+            CHECK(asked == !(i == 1 && (mode & 1)));
+            if (asked)
+                grant_key((uint32_t)i + 1, true, 0x10000, 8192);
+            end_sends(DATA);
+            CHECK(count_sent(DATA, FP_RMA_WRITE) == 1);
+            for (unsigned int k = 0; k < DATA->num_sent; k++)
+                if (DATA->log[k].is_rma)
+                    CHECK((DATA->log[k].desc != NULL) == !!(mode & 2));
+            acknowledge((uint32_t)i + 1);
+            CHECK(seen.dones == 1 && seen.status == PROV_OK);
+        }
+        disconnect();
+    }
+    /* deregistered between the request of the key and its answer, with its descriptor */
+    struct prov_mr *other;
+    CHECK(ofi_provider.reg(&prov->base, 0, memory, MEMORY, PROV_ACCESS_WRITE, &other) == 0);
+    connect_peer();
+    struct prov_xfer x = make_xfer(8000, PROV_SIGNAL);
+    x.lkey = other->lkey;
+    CHECK(ofi_provider.write((struct prov_conn *)conn, &x) == 0);
+    ofi_provider.dereg(&prov->base, other);
+    grant_key(1, true, 0, UINT64_MAX);
+    CHECK(conn->broken && fp_op_at(conn, 0)->status == PROV_LCL_ACCESS);
+    disconnect();
+    prov->mr_mode = 0;
+    prov->rma_min = 16384;
+}
+
 int main(void)
 {
     struct prov_mr *stale;
@@ -1050,6 +1132,8 @@ int main(void)
     writes_for_rma_are_chosen();
     keys_are_granted();
     failed_rma_writes();
+    registrations_follow_the_mode();
+    keys_are_kept_by_some_fabrics();
     close_all();
     return 0;
 }
