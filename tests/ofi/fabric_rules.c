@@ -15,6 +15,7 @@
 #include "../../provider/ofi/fabric.h"
 #include "../../provider/ofi/fd_guard.h"
 #include "../../provider/ofi/names.h"
+#include "../../provider/ofi/net_infos.h"
 #include "../../provider/ofi/region.h"
 #include "../../provider/ofi/send.h"
 #include "util/env.h"
@@ -1045,6 +1046,116 @@ static void locks_protect_what_is_shared(void)
     disconnect();
 }
 
+/*
+ * Memory that libfabric's `net` loses
+ */
+
+static int passive_rc, endpoint_rc;
+static unsigned int freed, opened;
+static const struct fi_info *last_freed;
+
+static int open_passive_endpoint(struct fid_fabric *fabric, struct fi_info *info,
+                                 struct fid_pep **pep, void *context)
+{
+    (void)fabric, (void)info, (void)pep, (void)context;
+    opened++;
+    return passive_rc;
+}
+
+static int open_one_endpoint(struct fid_domain *domain, struct fi_info *info, struct fid_ep **made,
+                             void *context)
+{
+    (void)domain, (void)info, (void)made, (void)context;
+    opened++;
+    return endpoint_rc;
+}
+
+static void count_freed(struct fi_info *info)
+{
+    CHECK(!info->nic); /* it is not the fabric's */
+    freed++;
+    last_freed = info;
+}
+
+/* How an endpoint is opened, and whether its fi_info is held until the next one. */
+static const struct {
+    const char *what;
+    bool rdm, has_handle, has_nic, is_freed;
+    size_t class;
+    int rc;
+    bool held;
+} accepted_cases[] = {
+    {"accepted", false, true, false, false, FI_CLASS_CONNREQ, 0, true},
+    {"failed", false, true, false, false, FI_CLASS_CONNREQ, -FI_ENOMEM, false},
+    {"of another handle", false, true, false, false, FI_CLASS_EP, 0, false},
+    {"without a handle", false, false, false, false, 0, 0, false},
+    {"with a device", false, true, true, false, FI_CLASS_CONNREQ, 0, false},
+    {"freed by the fabric", false, true, false, true, FI_CLASS_CONNREQ, 0, false},
+};
+
+static void lost_memory_is_freed(void)
+{
+    static const struct fp_lib lib = {.freeinfo = count_freed};
+    struct fi_ops_fabric fabric_ops = {.size = sizeof(fabric_ops),
+                                       .passive_ep = open_passive_endpoint};
+    struct fi_ops_domain domain_ops = {.size = sizeof(domain_ops), .endpoint = open_one_endpoint};
+    struct fid_fabric fabric = {.ops = &fabric_ops};
+    struct fid_domain domain = {.ops = &domain_ops};
+    struct fi_fabric_attr attr = {.prov_name = (char *)(uintptr_t) "tcp"};
+    struct fi_info info = {.fabric_attr = &attr};
+    struct fi_ep_attr rdm = {.type = FI_EP_RDM}, msg = {.type = FI_EP_MSG};
+    struct fp_fids fids = {.domain = &domain};
+    struct fp_prov p = {.lib = &lib, .info = &info, .fabric = &fabric};
+    struct fid_nic nic = {.fid = {.fclass = FI_CLASS_NIC}};
+
+    CHECK(fp_net_infos_open(&p) == 0 && fabric.ops == &fabric_ops && !p.net_infos);
+    CHECK(fp_net_infos_watch(&p, &fids) == 0 && domain.ops == &domain_ops);
+    fp_net_infos_unwatch(&p, &fids);
+    fp_net_infos_close(&p);
+    attr.prov_name = (char *)(uintptr_t) "net";
+    CHECK(fp_net_infos_open(&p) == 0 && fabric.ops != &fabric_ops && p.net_infos);
+    CHECK(fp_net_infos_watch(&p, &fids) == 0 && domain.ops != &domain_ops && fids.net_domain);
+    for (int failed = 0; failed < 2; failed++) { /* the listening end of an RDM endpoint */
+        struct fi_info one = {.ep_attr = &rdm}, listening = {0};
+        freed = opened = 0;
+        passive_rc = failed ? -FI_ENOMEM : 0;
+        CHECK(fabric.ops->passive_ep(&fabric, &listening, NULL, NULL) == passive_rc);
+        CHECK((listening.nic != NULL) == !failed && freed == 0);
+        endpoint_rc = failed ? -FI_EIO : 0;
+        for (int i = 0; i < 2; i++)
+            CHECK(domain.ops->endpoint(&domain, &one, NULL, NULL) == endpoint_rc);
+        CHECK(freed == !failed && (failed || last_freed == &listening) && opened == 3);
+        CHECK(!one.nic && !listening.nic);
+    }
+    for (size_t i = 0; i < sizeof(accepted_cases) / sizeof(accepted_cases[0]); i++) {
+        struct fid handle = {.fclass = accepted_cases[i].class};
+        struct fi_info one = {.ep_attr = &msg}, next = {.ep_attr = &msg};
+        one.handle = accepted_cases[i].has_handle ? &handle : NULL;
+        one.nic = accepted_cases[i].has_nic ? &nic : NULL;
+        freed = 0;
+        endpoint_rc = accepted_cases[i].rc;
+        CHECK(domain.ops->endpoint(&domain, &one, NULL, NULL) == accepted_cases[i].rc);
+        CHECK(freed == 0);
+        if (accepted_cases[i].is_freed) {
+            CHECK(one.nic && one.nic->fid.fclass == FI_CLASS_NIC);
+            one.nic->fid.ops->close(&one.nic->fid);
+        }
+        endpoint_rc = 0;
+        CHECK(domain.ops->endpoint(&domain, &next, NULL, NULL) == 0);
+        if (freed != accepted_cases[i].held)
+            printf("%s\n", accepted_cases[i].what);
+        CHECK(freed == accepted_cases[i].held && (!freed || last_freed == &one));
+    }
+    struct fid handle = {.fclass = FI_CLASS_CONNREQ};
+    struct fi_info last = {.ep_attr = &msg, .handle = &handle};
+    freed = 0;
+    CHECK(domain.ops->endpoint(&domain, &last, NULL, NULL) == 0);
+    fp_net_infos_unwatch(&p, &fids);
+    CHECK(freed == 1 && last_freed == &last && domain.ops == &domain_ops && !fids.net_domain);
+    fp_net_infos_close(&p);
+    CHECK(fabric.ops == &fabric_ops && !p.net_infos);
+}
+
 /* Which fabrics use sockets. */
 static void fabrics_over_sockets_are_known(void)
 {
@@ -1116,6 +1227,7 @@ int main(void)
     the_best_fabric_is_chosen();
     fewer_features_are_enough();
     ordered_sizes();
+    lost_memory_is_freed();
     attributes_of_the_fabric();
     owners_are_woken();
     queues_have_descriptors();
