@@ -1019,6 +1019,65 @@ static void failed_rma_writes(void)
     prov->rma_min = 16384;
 }
 
+/* Each way to copy moves the bytes, and those alone; memory that has gone is a fault. A way that is
+ * forbidden is left for the next one. */
+static void each_way_to_copy_copies(void)
+{
+    enum { BY_PROBE, BY_BOUNCE, BY_CMA, BY_LOADS };
+    static const size_t lengths[] = {0, 1, 7, 8, 9, 16, 31, 32, 33, 64, 65, 256, 4000, 4096};
+    static uint8_t other[MEMORY];
+    uint8_t *gone = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct prov_mr *gone_mr;
+
+    CHECK(ofi_provider.reg(&prov->base, 0, gone, 8192, PROV_ACCESS_READ | PROV_ACCESS_WRITE,
+                           &gone_mr) == 0);
+    munmap(gone, 8192);
+    for (uint8_t way = BY_PROBE; way <= BY_LOADS; way++) {
+        prov->copy_method = way;
+        for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+            for (size_t skew = 0; skew < 3; skew++) {
+                size_t n = lengths[i], to = 100 + skew;
+                memset(memory, 1, sizeof(memory));
+                memset(other, 2, sizeof(other));
+                CHECK(fp_region_copy_in(prov, mr->rkey, (uintptr_t)memory, MEMORY, other, to, n) ==
+                      PROV_OK);
+                for (size_t k = 0; k < MEMORY; k++)
+                    CHECK(memory[k] == (k >= to && k < to + n ? 2 : 1));
+                memset(other, 3, sizeof(other));
+                CHECK(fp_region_copy_out(prov, mr->rkey, (uintptr_t)memory, MEMORY, other, to, n) ==
+                      PROV_OK);
+                for (size_t k = 0; k < n + 8; k++)
+                    CHECK(other[k] == (k < n ? 2 : 3));
+            }
+        }
+        if (way == BY_LOADS)
+            break;
+        for (size_t n = 0; n <= 40; n += 20) {
+            CHECK(fp_region_copy_in(prov, gone_mr->rkey, (uintptr_t)gone, 8192, other, 0, n) ==
+                  (n ? PROV_RMT_FAULT : PROV_OK));
+            CHECK(fp_region_copy_out(prov, gone_mr->rkey, (uintptr_t)gone, 8192, other, 0, n) ==
+                  (n ? PROV_RMT_FAULT : PROV_OK));
+        }
+        CHECK(prov->copy_method == way);
+        CHECK(fp_memory_is_mapped(prov, memory, MEMORY, true));
+        CHECK(!fp_memory_is_mapped(prov, gone, 8192, false));
+    }
+    for (int out = 0; out < 2; out++) { /* the memfd is missing */
+        struct prov_bounce before = prov->bounce;
+        prov->bounce.fd = -1;
+        prov->copy_method = BY_BOUNCE;
+        memset(memory, 1, 64);
+        memset(other, 2, 64);
+        CHECK((out ? fp_region_copy_out(prov, mr->rkey, (uintptr_t)memory, 8, other, 0, 8)
+                   : fp_region_copy_in(prov, mr->rkey, (uintptr_t)memory, 8, other, 0, 8)) ==
+              PROV_OK);
+        CHECK(prov->copy_method > BY_BOUNCE && memory[0] == other[0]);
+        prov->bounce = before;
+    }
+    prov->copy_method = BY_PROBE;
+    ofi_provider.dereg(&prov->base, gone_mr);
+}
+
 /* How memory is registered with fabrics that want it registered in other ways. */
 static void registrations_follow_the_mode(void)
 {
@@ -1132,6 +1191,7 @@ int main(void)
     writes_for_rma_are_chosen();
     keys_are_granted();
     failed_rma_writes();
+    each_way_to_copy_copies();
     registrations_follow_the_mode();
     keys_are_kept_by_some_fabrics();
     close_all();
