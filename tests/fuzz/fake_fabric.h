@@ -89,6 +89,7 @@ static int fake_cq_close(struct fid *fid)
 }
 
 static unsigned int fake_num_mrs;
+static uint64_t fake_last_access; /* of a registration */
 
 static int fake_mr_close(struct fid *fid)
 {
@@ -345,8 +346,8 @@ static int fake_endpoint(struct fid_domain *domain, struct fi_info *info, struct
 static int fake_reg(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset,
                     uint64_t key, uint64_t flags, struct fid_mr **mr, void *context)
 {
-    (void)fid, (void)buf, (void)len, (void)access, (void)offset, (void)key, (void)flags;
-    (void)context;
+    (void)fid, (void)buf, (void)len, (void)offset, (void)key, (void)flags, (void)context;
+    fake_last_access = access;
     if (!(*mr = calloc(1, sizeof(**mr))))
         return -FI_ENOMEM;
     (*mr)->fid.ops = &fake_mr_ops;

@@ -1096,6 +1096,7 @@ static void registrations_follow_the_mode(void)
         uint64_t from = (uintptr_t)memory + 64;
         CHECK(fp_region_register(ep, mr->rkey, from, 8, &key, &at));
         CHECK(at == (mode & 1 ? from : 64) && key == fake_last_key);
+        CHECK(fake_last_access == (FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE));
         CHECK(fp_region_register(ep, mr->rkey, from, 8, &again, &at) && again == key);
         CHECK(fake_num_mrs == before + 1);
         CHECK(fp_region_grant_rkey(ep, mr->rkey, from, 8, &reply) && reply.key == key);
@@ -1118,6 +1119,18 @@ static void registrations_follow_the_mode(void)
     }
     prov->mr_mode = 0;
     prov->own_domains = false;
+    struct prov_mr *one; /* peers write only where they may, if the fabric writes at all */
+    for (int can_write = 0; can_write < 2; can_write++) {
+        for (int may_write = 0; may_write < 2; may_write++) {
+            unsigned int access = PROV_ACCESS_READ | (may_write ? PROV_ACCESS_WRITE : 0);
+            prov->can_rma_write = (uint32_t)can_write;
+            CHECK(ofi_provider.reg(&prov->base, 0, memory, 64, access, &one) == 0);
+            CHECK(fp_region_register(ep, one->rkey, (uintptr_t)memory, 8, &key, &at));
+            CHECK(!(fake_last_access & FI_REMOTE_WRITE) == !(can_write && may_write));
+            ofi_provider.dereg(&prov->base, one);
+        }
+    }
+    prov->can_rma_write = 1;
 }
 
 /* Keys are kept for later writes if regions keep theirs; local memory needs descriptors. */

@@ -7,6 +7,7 @@
  */
 #define FAKE_ENDPOINTS 96 /* more than the owners that are woken at once */
 
+#include <malloc.h>
 #include <netinet/in.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -1222,6 +1223,29 @@ static void nothing_works_without_descriptors(void)
     CHECK(CONTROL->num_sent + DATA->num_sent == sent);
 }
 
+/* Opening, connecting and closing leave no memory behind. */
+static void nothing_is_left(void)
+{
+    size_t heap = 0;
+
+    for (int i = 0; i < 40; i++) {
+        open_all();
+        for (int k = 0; k < 3; k++) {
+            connect_peer();
+            struct fp_head early = make_head(FP_MESSAGE, 1);
+            arrive(&early, sizeof(early));
+            CHECK(post_message() >= 0);
+            fp_control_send(conn->peer, &(struct fp_ctrl_msg){.kind = FP_CONN_ACCEPT});
+            disconnect();
+        }
+        close_all();
+        CHECK(fake_num_mrs == 0);
+        if (i == 9)
+            heap = mallinfo2().uordblks;
+    }
+    CHECK(mallinfo2().uordblks < heap + 2048);
+}
+
 int main(void)
 {
     the_best_fabric_is_chosen();
@@ -1231,6 +1255,7 @@ int main(void)
     attributes_of_the_fabric();
     owners_are_woken();
     queues_have_descriptors();
+    nothing_is_left();
     open_all();
     addresses_and_capabilities();
     ids_of_endpoints_are_unique();
