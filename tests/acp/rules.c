@@ -538,6 +538,7 @@ static void errors_are_retried_once(void)
             if (cases[i].again) {
                 finish(0, cases[i].rc);
                 CHECK(num_flying() == 0 && lines == 1 && strstr(line, "failed"));
+                CHECK(strstr(line, how < 2 ? "acp_copy from" : "acp_add8 from"));
             }
             CHECK(acp_inquire(handle) == 0);
         }
@@ -853,6 +854,13 @@ static void barriers_check_what_arrives(void)
     settle();
     for (uint32_t k = 0; k < al.job.num_partners; k++)
         CHECK(played_control((RANK + (1u << k)) % PROCS)->common.barrier_epochs[k] == epoch + 1);
+    epoch = al.epoch; /* the others may be one barrier ahead */
+    automatic = false;
+    for (uint32_t k = 0; k < al.job.num_fingers; k++)
+        al.control->common.sync[k] = epoch + 2;
+    CHECK(acp_sync() == 0 && al.epoch == epoch + 1 && lines == 0);
+    automatic = true;
+    settle();
     CHECK(ends_job(early_barrier, "number of barrier"));
     settle_by_hand();
     end();

@@ -856,8 +856,11 @@ static void long_writes_by_rma(void)
         bool granted;
         uint64_t before, behind; /* bytes that the granted region lacks */
         bool by_rma;
-    } cases[] = {
-        {true, 0, 0, true}, {false, 0, 0, false}, {true, 1, 0, false}, {true, 0, 1, false}};
+    } cases[] = {{true, 0, 0, true},
+                 {true, (uint64_t)-64, 0, true},
+                 {false, 0, 0, false},
+                 {true, 1, 0, false},
+                 {true, 0, 1, false}};
 
     prov->rma_min = 4096;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -883,7 +886,8 @@ static void long_writes_by_rma(void)
             uint32_t bulk = 0;
             for (unsigned int k = 0; k < DATA->num_sent; k++)
                 if (DATA->log[k].is_rma) {
-                    CHECK(DATA->log[k].key == 1234 && DATA->log[k].addr == 50 + bulk);
+                    CHECK(DATA->log[k].key == 1234 &&
+                          DATA->log[k].addr == 50 - cases[i].before + bulk);
                     bulk += (uint32_t)DATA->log[k].size;
                 }
             CHECK(tail->offset == bulk && bulk == 4096 + 64 - 64 && tail->length == 4096 + 64);

@@ -734,6 +734,27 @@ static void control_messages_in_each_state(void)
     }
 }
 
+/* A process cannot end the connection of another one. */
+static void control_messages_of_others(void)
+{
+    holds_requests = true;
+    send_ctrl(FP_CONN_REQUEST);
+    struct fp_conn *others = requested;
+    peer_pid++;
+    holds_requests = false;
+    connect_peer();
+    struct fp_ctrl_msg msg = make_ctrl(FP_CONN_CLOSE);
+    msg.process.pid--; /* of the other one, which is a peer, too */
+    sign_and_send(&msg);
+    CHECK(conn && !conn->peer_closed && seen.downs == 0);
+    msg.process.pid++;
+    sign_and_send(&msg);
+    CHECK(!conn && seen.downs == 1);
+    ofi_provider.reject((struct prov_conn *)others);
+    poll_all();
+    disconnect();
+}
+
 /* The same request again is none; one with another number is. */
 static void repeated_requests_are_one(void)
 {
@@ -1232,6 +1253,11 @@ static void nothing_is_left(void)
         open_all();
         for (int k = 0; k < 3; k++) {
             connect_peer();
+            struct fp_offer offer = {.x = {.head = make_head(FP_WRITE_OFFER, 0),
+                                           .rmt = (uintptr_t)memory,
+                                           .rkey = mr->rkey,
+                                           .length = MEMORY}};
+            arrive(&offer, sizeof(offer));
             struct fp_head early = make_head(FP_MESSAGE, 1);
             arrive(&early, sizeof(early));
             CHECK(post_message() >= 0);
@@ -1271,6 +1297,7 @@ int main(void)
     dead_peers_have_a_grace_period();
     broken_connections_end_with_a_pong();
     errors_of_the_fabric();
+    control_messages_of_others();
     repeated_requests_are_one();
     ids_of_connections();
     idle_names_are_kept();

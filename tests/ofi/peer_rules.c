@@ -324,15 +324,17 @@ static void messages_are_given_up(void)
         fake_busy = 1000000;
         fp_control_send(peer, &(struct fp_ctrl_msg){.kind = FP_CONN_CLOSE});
         CHECK(!STAILQ_EMPTY(&prov->control.queue));
-        fake_clock_pass_ms(PEER_TIMEOUT_MS - 1);
+        uint64_t until = STAILQ_FIRST(&prov->control.queue)->until_ms, now = ut_now_ms();
+        CHECK(until - now >= PEER_TIMEOUT_MS - 1 && until - now <= PEER_TIMEOUT_MS);
+        fake_clock_pass_ms(until - now);
         fp_control_poll_once(prov);
-        CHECK(!STAILQ_EMPTY(&prov->control.queue)); /* not yet */
+        CHECK(!STAILQ_EMPTY(&prov->control.queue) && ut_now_ms() == until); /* not yet */
         if (how == SILENT)
             __atomic_add_fetch(&peer->timeouts, 1, __ATOMIC_RELEASE);
         else if (how == DEAD)
             fp_peer_died(peer);
         else
-            fake_clock_pass_ms(2);
+            fake_clock_pass_ms(1);
         fp_control_poll_once(prov);
         CHECK(STAILQ_EMPTY(&prov->control.queue) == (how != USED));
         fake_busy = 0;
