@@ -856,8 +856,8 @@ static void barriers_check_what_arrives(void)
         CHECK(played_control((RANK + (1u << k)) % PROCS)->common.barrier_epochs[k] == epoch + 1);
     epoch = al.epoch; /* the others may be one barrier ahead */
     automatic = false;
-    for (uint32_t k = 0; k < al.job.num_fingers; k++)
-        al.control->common.sync[k] = epoch + 2;
+    for (uint32_t k = 0; k < al.job.num_partners; k++)
+        al.control->common.barrier_epochs[k] = epoch + 2;
     CHECK(acp_sync() == 0 && al.epoch == epoch + 1 && lines == 0);
     automatic = true;
     settle();
