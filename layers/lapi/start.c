@@ -84,11 +84,13 @@ static bool join_job(void)
     la.interrupts = la_interrupt_thread_start();
     if (la.interrupts && la_barrier("LAPI_Init", 0) == LAPI_SUCCESS)
         return true;
-    la.initialized = false;
-    la.num_inits--;
     if (la.interrupts)
         la_interrupt_thread_stop(); /* with the lock held: the thread only tries to take it */
+    la_unlock();                    /* a completion handler of another task's message takes it */
     la_cmpl_thread_stop();
+    la_lock();
+    la.initialized = false;
+    la.num_inits--;
     close_all();
     return false;
 }
