@@ -5,6 +5,8 @@
  * acknowledged, repeated and given up, when. Tables; each limit is tried on both sides. The fabric
  * is fake, and so is the clock: played.h.
  */
+#define FAKE_ENDPOINTS 16 /* one for each mode of registration, and two that stay */
+
 #include <sys/mman.h>
 
 #include "../../provider/ofi/region.h"
