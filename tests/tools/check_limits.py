@@ -15,6 +15,7 @@ LIMITS = ("harness.h", "limit.h", "ends.h", "peers.h", "criterion/criterion.h")
 # Programs that wait for nothing.
 ENDS = """abi/abi_c99.c abi/abi_layout.c abi/load_late.c abi/self_contained.c acp/table.c acp/upper.c api/job.c
     bindings/put/main.c compat/profiler.c core/print_fsm.c jtofu/loader.c order/counts.c order/lock.c order/ring.c
+    order/table.c order/wait.c
     perf/sum.c prdma/late.c
     tools/late.c""".split()
 
@@ -22,8 +23,10 @@ ENDS = """abi/abi_c99.c abi/abi_layout.c abi/load_late.c abi/self_contained.c ac
 BY_SCRIPT = """adapter/daemon.c api/waits.c bootstrap/bad_record.c bootstrap/deferred.c bootstrap/job_probe.c
     bootstrap/knocker.c bootstrap/meet.c bootstrap/other_job.c bootstrap/spawn.c compat/mpi.c dump/hang.c
     fabric/with_fabric.c faults/storm.c faults/two_ends.c faults/under_fire.c rxe/silence.c rxe/survivors.c rxe/turns.c
-    lives/peers.c slurm/leaving.c slurm/waiting.c""".split()
-WITHOUT = [*ENDS, *BY_SCRIPT]
+    lives/peers.c slurm/leaving.c slurm/waiting.c soak/soak.c""".split()
+# walk/walk.c has it for them.
+WALKS = ["walk/walk_shm.c", "walk/walk_udcm.c"]
+WITHOUT = [*ENDS, *BY_SCRIPT, *WALKS]
 
 
 def headers_with_limits(tests):
