@@ -292,7 +292,7 @@ static int send_getv(struct la_req *r, const lapi_vec_t *tgt_vec, const lapi_vec
     la_vec_encode(tgt_vec, r->copy);
     la_vec_encode(org_vec, (char *)r->copy + list_size + len);
     r->kind = LA_GETV;
-    r->flags |= LA_WANTS_FIN | (list_size > LA_LONG_HEADER_PAYLOAD ? LA_RENDEZVOUS : 0);
+    r->flags |= LA_WANTS_FIN | (list_size > LA_LONG_HEADER_CAPACITY ? LA_RENDEZVOUS : 0);
     r->list_size = list_size;
     r->data = r->copy;
     r->total_len = list_size + len;
@@ -399,7 +399,7 @@ static int xfer_light_am(const lapi_am_t *x)
 
     if (rc != LAPI_SUCCESS)
         return rc;
-    if (x->udata_len > LA_LONG_HEADER_PAYLOAD - la_padded_len(x->uhdr_len))
+    if (x->udata_len > LA_LONG_HEADER_CAPACITY - la_padded_len(x->uhdr_len))
         return LAPI_ERR_DATA_LEN;
     if (la_send_inline(LA_AM, x->tgt, x->hdr_hdl, x->uhdr, x->uhdr_len, x->udata, x->udata_len, 0))
         return LAPI_SUCCESS;

@@ -13,7 +13,7 @@ static int get_env_value(lapi_query_t query)
         [NUM_TASKS] = (int)la.job.procs,
         [MAX_UHDR_SZ] = LA_MAX_UHDR_SIZE,
         [MAX_DATA_SZ] = INT_MAX,
-        [MAX_PKT_SZ] = LA_LONG_HEADER_PAYLOAD,
+        [MAX_PKT_SZ] = LA_LONG_HEADER_CAPACITY,
         [ERROR_CHK] = la.error_chk,
         [TIMEOUT] = (int)lc_env_number("UTOFU_PEER_TIMEOUT", 30),
         [INTERRUPT_SET] = la.interrupts,

@@ -40,7 +40,8 @@ bool la_incoming_reserve_spare(void)
     return la.incoming.spare != NULL;
 }
 
-static struct la_incoming *alloc_spare(void)
+/* Uses the reserved entry. */
+static struct la_incoming *take_spare(void)
 {
     struct la_incoming *msg = la.incoming.spare;
 
@@ -61,7 +62,7 @@ struct la_incoming *la_incoming_alloc(void)
         la.incoming.used++;
         return msg;
     }
-    return alloc_spare();
+    return take_spare();
 }
 
 void la_incoming_free(struct la_incoming *msg)

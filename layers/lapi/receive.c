@@ -21,21 +21,21 @@ static bool has_valid_list(const struct la_record *rec)
     if (rec->kind != LA_PUTV && rec->kind != LA_GETV)
         return true;
     return (rec->flags & LA_WANTS_FIN) != 0 && rec->list_size % sizeof(struct la_segment) == 0 &&
-           rec->list_size <= rec->total_len && (!in_record || rec->list_size <= rec->payload_len);
+           rec->list_size <= rec->total_len && (!in_record || rec->list_size <= rec->data_len);
 }
 
 bool la_record_fits_inline(const struct la_record *rec)
 {
-    return rec->uhdr_len <= LA_INLINE_PAYLOAD && rec->payload_len <= LA_INLINE_PAYLOAD &&
-           la_padded_len(rec->uhdr_len) + rec->payload_len <= LA_INLINE_PAYLOAD;
+    return rec->uhdr_len <= LA_INLINE_CAPACITY && rec->data_len <= LA_INLINE_CAPACITY &&
+           la_padded_len(rec->uhdr_len) + rec->data_len <= LA_INLINE_CAPACITY;
 }
 
 /* Bytes that user header and data may have in the record. */
-static uint32_t payload_capacity(const struct la_record *rec)
+static uint32_t record_capacity(const struct la_record *rec)
 {
     if ((rec->flags & LA_INLINE) != 0)
-        return LA_INLINE_PAYLOAD;
-    return (rec->flags & LA_LONG_HEADER_FLAGS) != 0 ? LA_LONG_HEADER_PAYLOAD
+        return LA_INLINE_CAPACITY;
+    return (rec->flags & LA_LONG_HEADER_FLAGS) != 0 ? LA_LONG_HEADER_CAPACITY
                                                     : LA_SLOT_SIZE - LA_SHORT_HEADER_SIZE;
 }
 
@@ -78,8 +78,8 @@ bool la_record_is_valid(const struct la_record *rec)
     return rec->kind >= LA_AM && rec->kind <= LA_LAST_KIND && has_valid_flags(rec) &&
            has_valid_list(rec) && has_valid_rmw(rec) && has_valid_len(rec) &&
            rec->rank < la.job.procs && rec->req_index < LA_NUM_REQS &&
-           rec->uhdr_len <= LA_MAX_UHDR_SIZE && rec->payload_len <= LA_SLOT_SIZE &&
-           la_padded_len(rec->uhdr_len) + rec->payload_len <= payload_capacity(rec);
+           rec->uhdr_len <= LA_MAX_UHDR_SIZE && rec->data_len <= LA_SLOT_SIZE &&
+           la_padded_len(rec->uhdr_len) + rec->data_len <= record_capacity(rec);
 }
 
 /*
@@ -102,7 +102,7 @@ static uint8_t *data_in(struct la_record *rec)
 static uint64_t total_len_of(const struct la_record *rec)
 {
     return (rec->flags & LA_RENDEZVOUS) != 0 || rec->kind == LA_GET ? rec->total_len
-                                                                    : rec->payload_len;
+                                                                    : rec->data_len;
 }
 
 /* Reports an error to the error handler of this task, and in the reply to the origin. */
@@ -156,9 +156,9 @@ static void start_incoming(const struct la_record *rec, void *buf, const lapi_re
 static void store_data(const struct la_record *rec, void *buf, const uint8_t *data)
 {
     if ((rec->flags & LA_VECTOR) != 0)
-        la_vec_scatter(buf, data, rec->payload_len);
+        la_vec_scatter(buf, data, rec->data_len);
     else
-        memcpy(buf, data, rec->payload_len);
+        memcpy(buf, data, rec->data_len);
 }
 
 /* The origin frees its packed data when it receives this reply. */
@@ -175,8 +175,8 @@ static inline __attribute__((always_inline)) void receive_am(struct la_record *r
     const bool has_data = is_inline || (rec->flags & LA_RENDEZVOUS) == 0;
     uint8_t *uhdr = is_inline ? (uint8_t *)rec + LA_INLINE_HEADER_SIZE : uhdr_in(rec);
     uint8_t *data = uhdr + la_padded_len(rec->uhdr_len);
-    lapi_return_info_t info = {.msg_len = is_inline ? rec->payload_len : total_len_of(rec),
-                               .udata_one_pkt_ptr = has_data && rec->payload_len > 0 ? data : NULL,
+    lapi_return_info_t info = {.msg_len = is_inline ? rec->data_len : total_len_of(rec),
+                               .udata_one_pkt_ptr = has_data && rec->data_len > 0 ? data : NULL,
                                .src = rec->rank};
     hdr_hndlr_t *hdr_handler = la_hdr_handlers_find(rec);
     compl_hndlr_t *cmpl_handler = NULL;
@@ -192,7 +192,7 @@ static inline __attribute__((always_inline)) void receive_am(struct la_record *r
     }
     buf = hdr_handler(&hndl, rec->uhdr_len > 0 ? uhdr : NULL, &uhdr_len, &info.msg_len,
                       &cmpl_handler, &user_info);
-    if (has_data && buf != NULL && rec->payload_len > 0 && info.ctl_flags != LAPI_BURY_MSG)
+    if (has_data && buf != NULL && rec->data_len > 0 && info.ctl_flags != LAPI_BURY_MSG)
         store_data(rec, buf, data);
     if (has_data && !is_inline)
         send_fin_if_wanted(rec);
@@ -213,8 +213,8 @@ static void receive_put(struct la_record *rec)
         la_incoming_start(alloc_incoming(rec, dst));
         return;
     }
-    if (rec->payload_len > 0)
-        memcpy(dst, data_in(rec), rec->payload_len);
+    if (rec->data_len > 0)
+        memcpy(dst, data_in(rec), rec->data_len);
     complete_message(rec);
 }
 
@@ -247,8 +247,7 @@ static void receive_putv(struct la_record *rec)
         la_incoming_start(alloc_incoming(rec, NULL));
         return;
     }
-    la_list_scatter(data_in(rec), list_size, data_in(rec) + list_size,
-                    rec->payload_len - list_size);
+    la_list_scatter(data_in(rec), list_size, data_in(rec) + list_size, rec->data_len - list_size);
     send_fin_if_wanted(rec);
     complete_message(rec);
 }
@@ -293,7 +292,7 @@ void la_receive_record(struct la_record *rec)
     if (!la_record_is_valid(rec))
         la_log("dropped an invalid record of kind %u with flags %#x, %u bytes of user header and "
                "%u bytes of data, from task %u: does another program of the job use this memory?",
-               rec->kind, rec->flags, rec->uhdr_len, rec->payload_len, rec->rank);
+               rec->kind, rec->flags, rec->uhdr_len, rec->data_len, rec->rank);
     else if (rec->kind == LA_AM)
         receive_am(rec, false);
     else if (rec->kind == LA_PUT)

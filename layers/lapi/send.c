@@ -78,8 +78,8 @@ static void append_request(struct la_peer *peer, struct la_req *r)
         push_peer(peer, &la.send.waiting);
 }
 
-/* Number of payload bytes that travel in the record itself. */
-static size_t payload_len_of(const struct la_req *r)
+/* Number of bytes that travel in the record itself behind the user header: data, or a list. */
+static size_t data_len_of(const struct la_req *r)
 {
     if (r->kind == LA_GETV)
         return (r->flags & LA_RENDEZVOUS) != 0 ? 0 : r->list_size;
@@ -92,12 +92,12 @@ static size_t payload_len_of(const struct la_req *r)
  */
 
 /* Offset of the user header, which the data follow. */
-static size_t header_size(const struct la_req *r, size_t payload_len)
+static size_t header_size(const struct la_req *r, size_t data_len)
 {
     if ((r->flags & LA_LONG_HEADER_FLAGS) != 0)
         return LA_LONG_HEADER_SIZE;
-    return la_padded_len(r->uhdr_len) + payload_len <= LA_INLINE_PAYLOAD ? LA_INLINE_HEADER_SIZE
-                                                                         : LA_SHORT_HEADER_SIZE;
+    return la_padded_len(r->uhdr_len) + data_len <= LA_INLINE_CAPACITY ? LA_INLINE_HEADER_SIZE
+                                                                       : LA_SHORT_HEADER_SIZE;
 }
 
 /* Builds the record in the bounce buffer `slot`. seq: its sequence number, used only if it fits
@@ -105,7 +105,7 @@ static size_t header_size(const struct la_req *r, size_t payload_len)
 static size_t build_record(const struct la_req *r, void *slot, uint64_t seq)
 {
     struct la_record *rec = slot;
-    size_t payload_len = payload_len_of(r), header_len = header_size(r, payload_len);
+    size_t data_len = data_len_of(r), header_len = header_size(r, data_len);
     uint8_t *dst = (uint8_t *)slot + header_len;
 
     rec->kind = r->kind;
@@ -114,7 +114,7 @@ static size_t build_record(const struct la_req *r, void *slot, uint64_t seq)
     rec->rank = la.job.rank;
     rec->tgt_addr = r->tgt_addr;
     rec->tgt_cntr = r->tgt_cntr;
-    rec->payload_len = (uint32_t)payload_len;
+    rec->data_len = (uint32_t)data_len;
     rec->req_index = r->index;
     rec->rmw_op = r->rmw_op;
     if ((r->flags & LA_LONG_HEADER_FLAGS) != 0) {
@@ -131,10 +131,10 @@ static size_t build_record(const struct la_req *r, void *slot, uint64_t seq)
     if (r->uhdr_len > 0)
         memcpy(dst, r->uhdr, r->uhdr_len);
     dst += la_padded_len(r->uhdr_len);
-    if (payload_len > 0)
-        memcpy(dst, r->data, payload_len);
+    if (data_len > 0)
+        memcpy(dst, r->data, data_len);
     return header_len == LA_INLINE_HEADER_SIZE ? LA_CACHE_LINE
-                                               : (size_t)(dst - (uint8_t *)slot) + payload_len;
+                                               : (size_t)(dst - (uint8_t *)slot) + data_len;
 }
 
 /* A message must wait behind earlier ones; messages of handlers overtake those of the program. */
@@ -160,8 +160,8 @@ bool la_send_inline(enum la_kind kind, uint32_t rank, uint64_t tgt_addr, const v
     const uint32_t padded_uhdr_len = la_padded_len(uhdr_len);
     struct la_record *rec;
 
-    if (peer == NULL || padded_uhdr_len > LA_INLINE_PAYLOAD ||
-        len > LA_INLINE_PAYLOAD - padded_uhdr_len || peer->gone || peer->purged ||
+    if (peer == NULL || padded_uhdr_len > LA_INLINE_CAPACITY ||
+        len > LA_INLINE_CAPACITY - padded_uhdr_len || peer->gone || peer->purged ||
         !la_has_private_lane(peer) || peer->lane_used >= peer->lane_freed + LA_LANE_SLOTS ||
         has_earlier_queued(peer) || (rec = la_inline_alloc()) == NULL)
         return false;
@@ -171,7 +171,7 @@ bool la_send_inline(enum la_kind kind, uint32_t rank, uint64_t tgt_addr, const v
     rec->rank = la.job.rank;
     rec->tgt_addr = tgt_addr;
     rec->tgt_cntr = tgt_cntr;
-    rec->payload_len = (uint32_t)len;
+    rec->data_len = (uint32_t)len;
     rec->req_index = rec->rmw_op = 0;
     rec->seq = peer->lane_used + 1;
     copy_short((uint8_t *)rec + LA_INLINE_HEADER_SIZE, uhdr, uhdr_len);
@@ -236,24 +236,25 @@ static void complete_after_posting(struct la_req *r)
 /* Copies the buffers for a sender that cannot wait until its memory may be reused. */
 static bool copy_buffers(struct la_req *r)
 {
-    size_t payload_len = payload_len_of(r);
+    size_t data_len = data_len_of(r);
 
     if (r->copy != NULL)
         return true; /* vectors are always copied */
-    r->copy = malloc(r->uhdr_len + payload_len + 1);
+    r->copy = malloc(r->uhdr_len + data_len + 1);
     if (r->copy == NULL)
         return false;
     if (r->uhdr_len > 0)
         memcpy(r->copy, r->uhdr, r->uhdr_len);
-    if (payload_len > 0)
-        memcpy((char *)r->copy + r->uhdr_len, r->data, payload_len);
+    if (data_len > 0)
+        memcpy((char *)r->copy + r->uhdr_len, r->data, data_len);
     r->uhdr = r->copy;
-    if (payload_len > 0)
+    if (data_len > 0)
         r->data = (char *)r->copy + r->uhdr_len;
     return true;
 }
 
-static int abandon_request(struct la_req *r, int rc)
+/* Returns rc. */
+static int free_request(struct la_req *r, int rc)
 {
     la_req_free(r);
     return rc;
@@ -267,7 +268,7 @@ static int send_or_append(struct la_peer *peer, struct la_req *r)
         return LAPI_SUCCESS;
     }
     if ((r->by_handler || r->lightweight) && !copy_buffers(r))
-        return abandon_request(r, LAPI_ERR_MEMORY_EXHAUSTED);
+        return free_request(r, LAPI_ERR_MEMORY_EXHAUSTED);
     append_request(peer, r);
     return LAPI_SUCCESS;
 }
@@ -312,7 +313,7 @@ static void open_claims(struct la_req *r)
                      stadd == before ? 0 : LA_STADD_CHANGED);
 }
 
-/* For a message that was not sent. Returns rc, as abandon_request() does. */
+/* For a message that was not sent. Returns rc, as free_request() does. */
 static int release_buffers(const struct la_req *template, int rc)
 {
     if (template->region != NULL)
@@ -338,9 +339,9 @@ int la_send(const struct la_req *template)
     }
     r = alloc_request(template);
     if (peer->gone || peer->purged)
-        return abandon_request(r, LAPI_ERR_TGT_PURGED);
+        return free_request(r, LAPI_ERR_TGT_PURGED);
     if (!prepare_rendezvous(r, peer))
-        return abandon_request(r, LAPI_ERR_MEMORY_EXHAUSTED);
+        return free_request(r, LAPI_ERR_MEMORY_EXHAUSTED);
     serial = r->serial;
     rc = send_or_append(peer, r);
     if (rc == LAPI_SUCCESS && la_req_is_same(r, serial) && (r->flags & LA_ASSIST) != 0)
@@ -352,7 +353,7 @@ int la_send(const struct la_req *template)
  * ends. */
 int la_send_data(struct la_req *r)
 {
-    if (r->total_len > LA_LONG_HEADER_PAYLOAD - la_padded_len(r->uhdr_len)) {
+    if (r->total_len > LA_LONG_HEADER_CAPACITY - la_padded_len(r->uhdr_len)) {
         r->flags |= LA_RENDEZVOUS | LA_WANTS_FIN;
         r->region = la_rcache_get_unchecked(r->data, r->total_len, false, &r->stadd);
         if (r->region == NULL) {

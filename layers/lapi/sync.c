@@ -153,7 +153,8 @@ int LAPI_Gfence(lapi_handle_t hndl)
  * Exchange of addresses. table[n] is the value of the task n ranks ahead.
  */
 
-static int gather_addresses(utofu_stadd_t stadd)
+/* stadd: of the table of this task. */
+static int allgather_addresses(utofu_stadd_t stadd)
 {
     for (uint32_t k = 0; k < la.job.num_partners; k++) {
         utofu_stadd_t rmt_stadd = 0;
@@ -194,7 +195,7 @@ static int exchange_addresses(uint64_t mine, uint64_t *result)
         return LAPI_ERR_MEMORY_EXHAUSTED;
     table = la.sync.addresses.start;
     table[0] = mine;
-    rc = gather_addresses(la.sync.addresses.stadd);
+    rc = allgather_addresses(la.sync.addresses.stadd);
     for (uint32_t i = 0; i < la.job.procs && rc == LAPI_SUCCESS; i++)
         result[(la.job.rank + i) % la.job.procs] = table[i];
     return rc;

@@ -64,9 +64,9 @@ struct la_record {
     uint32_t rank;     /* of the origin */
     uint64_t tgt_addr; /* address at the target: of the data, or of the header handler (LA_AM) */
     uint64_t tgt_cntr;
-    uint32_t payload_len; /* bytes of data in the record */
-    uint16_t req_index;   /* index of the request at the origin */
-    uint16_t rmw_op;      /* RMW_ops_t of an atomic operation */
+    uint32_t data_len;  /* bytes of data in the record */
+    uint16_t req_index; /* index of the request at the origin */
+    uint16_t rmw_op;    /* RMW_ops_t of an atomic operation */
     /* With LA_LONG_HEADER_FLAGS only, except seq: */
     utofu_vcq_id_t vcq_id; /* of the origin */
     union {
@@ -83,18 +83,19 @@ struct la_record {
 };
 enum {
     LA_INLINE_HEADER_SIZE = 32, /* of an inline record; user header and data follow */
-    LA_INLINE_PAYLOAD = 24,
-    LA_CACHE_LINE = 64, /* size of an inline record */
-    LA_SHORT_HEADER_SIZE = 64,
-    LA_LONG_HEADER_SIZE = 72, /* with any of LA_LONG_HEADER_FLAGS */
-    LA_LONG_HEADER_PAYLOAD = LA_SLOT_SIZE - LA_LONG_HEADER_SIZE, /* user header and data that fit */
+    LA_INLINE_CAPACITY = 24,
+    LA_CACHE_LINE = 64,        /* size of an inline record */
+    LA_SHORT_HEADER_SIZE = 64, /* up to and including seq */
+    LA_LONG_HEADER_SIZE = 72,  /* with any of LA_LONG_HEADER_FLAGS */
+    LA_LONG_HEADER_CAPACITY =
+        LA_SLOT_SIZE - LA_LONG_HEADER_SIZE, /* user header and data that fit */
 };
 _Static_assert(sizeof(struct la_record) == LA_LONG_HEADER_SIZE &&
                    offsetof(struct la_record, vcq_id) == LA_INLINE_HEADER_SIZE &&
-                   offsetof(struct la_record, seq) == LA_INLINE_HEADER_SIZE + LA_INLINE_PAYLOAD &&
+                   offsetof(struct la_record, seq) == LA_INLINE_HEADER_SIZE + LA_INLINE_CAPACITY &&
                    offsetof(struct la_record, operand) == LA_CACHE_LINE,
                "no gaps");
-_Static_assert((int)LA_MAX_UHDR_SIZE <= (int)LA_LONG_HEADER_PAYLOAD, "a user header fits");
+_Static_assert((int)LA_MAX_UHDR_SIZE <= (int)LA_LONG_HEADER_CAPACITY, "a user header fits");
 
 /* In a record, the user header is padded to whole words. */
 static inline uint32_t la_padded_len(uint32_t uhdr_len)

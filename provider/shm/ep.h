@@ -11,7 +11,7 @@
 int sp_ep_open(struct prov *prov, const struct prov_ep_attr *attr, struct prov_ep **ep);
 void sp_ep_close(struct prov_ep *ep);
 int sp_ep_poll(struct prov_ep *ep);
-void sp_ep_flush(struct prov_ep *ep);
+void sp_ep_flush(struct prov_ep *ep); /* no effect: no doorbell is delayed */
 bool sp_ep_arm(struct prov_ep *ep, enum prov_arm what);
 void sp_ep_disarm(struct prov_ep *ep);
 

@@ -49,8 +49,9 @@ struct sp_mr_entry {
     uint64_t base;
     uint64_t size;
     uint64_t ranges[SP_MR_RANGES];
-    uint32_t small_writes_need_cpu; /* 1: small writes outside `ranges` must go through the ring,
-                                       and the CPU of this process stores them */
+    uint32_t small_writes_need_cpu; /* 1: peers may map the region. Outside `ranges`, a writer whose
+                                       kernel copies a small write in smaller units than the CPU
+                                       of this process stores it sends it through the ring */
     uint32_t reserved;
 };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The origin's side of mapped registration: accesses remapped memory of a peer through mappings of
- * its memfd. Each connection has its own mappings, created at first use, so that no lock is needed.
- * At the limit (`limit` of UTOFU_SHM_MAP) the least recently used mapping of the connection is
- * unmapped, or else one of another connection of the same endpoint.
+ * The origin's side: accesses memory of a peer that the peer has remapped at registration through
+ * mappings of its memfd. Each connection has its own mappings, created at first use, so that no
+ * lock is needed. At the limit (limit=MIB of UTOFU_SHM_MAP) the least recently used mapping of the
+ * connection is unmapped, or else one of another connection of the same endpoint.
  */
 #ifndef SP_MAP_H
 #define SP_MAP_H

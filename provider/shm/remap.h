@@ -24,7 +24,8 @@ struct sp_remap {
     uint32_t dev_major, dev_minor; /* its device: a mapping with these shows the memfd */
     uint64_t page_size;
     bool eager;                 /* UTOFU_SHM_MAP=eager: also memory in use, of any size */
-    bool swap_protect;          /* UTOFU_SWAP_PROTECT: registered memory is locked (mlock) */
+    bool swap_protect;          /* UTOFU_SWAP_PROTECT: locks registered memory (mlock); as
+                                   `eager`, and memory that is locked already is remapped, too */
     bool has_pins;              /* this process has long-term pins (io_uring, devices), as of this
                                    registration */
     bool threads_blocked;       /* all other threads are blocked, as of this registration */

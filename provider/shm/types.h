@@ -111,11 +111,11 @@ struct sp_prov {
     struct sp_peer self;                    /* the peer of connections within this process */
     LIST_HEAD(sp_peer_list, sp_peer) peers; /* all except dead ones */
     struct ut_hash_table by_producer_id, by_key; /* struct sp_peer */
-    struct sp_peer_list dead;      /* which the current batch of epoll events may still name */
-    uint64_t retry_ms;             /* next attempt to connect or to listen; 0: none */
-    uint64_t jitter_seed;          /* for the delays between attempts */
-    uint32_t last_producer_id;     /* the producer id assigned last */
-    uint32_t deaths;               /* atomic: number of peers that have died */
+    struct sp_peer_list dead;  /* which the current batch of epoll events may still name */
+    uint64_t retry_ms;         /* next attempt to connect or to listen; 0: none */
+    uint64_t jitter_seed;      /* for the delays between attempts */
+    uint32_t last_producer_id; /* the producer id assigned last */
+    uint32_t deaths; /* atomic: number of peers that have died; 0: no slot can be abandoned */
     struct sp_ep *eps[SP_MAX_EPS]; /* NULL: no endpoint with this index */
     uint32_t eps_high_water;       /* no endpoint has had this index or a higher one */
     struct {
@@ -133,7 +133,7 @@ struct sp_prov {
     bool maps_peers;           /* UTOFU_SHM_MAP is not 0: map memory of peers */
     bool no_map_logged;        /* a failed mapping of a peer's memory was logged */
     uint64_t mapped_bytes;     /* atomic: mapped memory of peers */
-    uint64_t max_mapped_bytes; /* `limit` of UTOFU_SHM_MAP */
+    uint64_t max_mapped_bytes; /* limit=MIB of UTOFU_SHM_MAP */
 };
 
 static inline struct sp_prov *sp_prov_of(struct prov *prov)
@@ -225,7 +225,7 @@ struct sp_conn {
     uint32_t rmt_index;       /* index of the peer's endpoint in the peer's directory */
     uint32_t active_index;    /* index in ep->active, plus 1; 0: not there */
     uint32_t error_op_number; /* content of ERROR: see sp_slot */
-    uint32_t error_status;    /* enum prov_status, for ERROR, too */
+    uint32_t error_status;    /* enum prov_status: content of ERROR, too */
     uint64_t rmt_id;          /* of the peer's endpoint */
     uint64_t executed_here;   /* counted operations of the peer that this process has executed */
     SLIST_ENTRY(sp_conn) next_discarded;

@@ -13,6 +13,7 @@ int sp_write(struct prov_conn *conn, const struct prov_xfer *xfer);
 int sp_read(struct prov_conn *conn, const struct prov_xfer *xfer);
 int sp_send(struct prov_conn *conn, const void *data, size_t size, unsigned int flags,
             uint64_t cookie);
+/* Returns -EIO: the capabilities have no atomics. */
 int sp_atomic(struct prov_conn *conn, const struct prov_atomic *atomic);
 /* prov_ops.direct(): returns the local address of remote memory. NULL: it is not mapped. */
 void *sp_direct(struct prov_conn *conn, uint64_t rmt, uint32_t length, uint32_t rkey);

@@ -431,9 +431,9 @@ static void warn_no_vcq(struct ut_link *link, uint64_t until)
     struct ut_vcq_ident ident;
     char text[256];
 
-    if (link->cq_warned || (waited < UT_LONG_WAIT_MS && waited < peer_timeout_ms() / 2))
+    if (link->no_vcq_warned || (waited < UT_LONG_WAIT_MS && waited < peer_timeout_ms() / 2))
         return;
-    link->cq_warned = true;
+    link->no_vcq_warned = true;
     ut_vcq_id_unpack(link->peer, &ident);
     if (ut_vcq_ident_is_of_program(&ident) && ut_peers_explain_wrong_cq(&ident, text, sizeof(text)))
         ut_warn("link",

@@ -56,8 +56,8 @@ struct ut_link {
     uint8_t peer_tni;
     uint32_t armw_epoch; /* counts failures of ARMWs whose replies may still arrive: a reply of an
                      earlier epoch is ignored, see ut_armw_request_id() */
-    uint32_t source_copy_max; /* maximum size of a put whose source bytes are copied to the slot:
-                                 ut_save_source() */
+    uint32_t source_copy_max; /* maximum size of a put whose source bytes are copied to the slot,
+                                 for an early TCQ entry and for a repeated put */
     struct prov_conn *conn;
     const struct prov_ops *ops;
 
@@ -126,10 +126,10 @@ struct ut_link {
      * entries. dir_addr: address of the directory in the peer's memory */
     uint64_t dir_addr;
     uint32_t dir_rkey;
-    uint32_t reading; /* index of the STag whose entry is being read, or UT_STAG_NONE */
-    bool reading_dir; /* the directory entry of its chunk is read first */
-    bool wait_warned; /* warn_owner_absent() has printed its warning */
-    bool cq_warned;   /* warn_no_vcq() has printed its warning */
+    uint32_t reading;         /* index of the STag whose entry is being read, or UT_STAG_NONE */
+    bool reading_dir;         /* the directory entry of its chunk is read first */
+    bool owner_absent_warned; /* warn_owner_absent() has printed its warning */
+    bool no_vcq_warned;       /* warn_no_vcq() has printed its warning */
     uint32_t scratch; /* destination of the read: index into the VCQ's scratch memory, plus 1;
                          0: none */
     struct ut_stag_cache stag_cache;
@@ -248,8 +248,8 @@ struct ut_link_ops {
     /* fails all outstanding communications with this MRQ error; the cause is link->why */
     void (*fail_all)(struct ut_link *link, int rc);
     void (*repost_all)(struct ut_link *link); /* marks all communications as not posted */
-    /* Ends the communications whose last message is among the `count` messages that the peer has
-     * received. `recreated`: the peer has freed its VCQ and created it again. */
+    /* Ends the communications whose last message or immediate is among the `count` ones that the
+     * peer has received. `recreated`: the peer has freed its VCQ and created it again. */
     void (*delivered)(struct ut_link *link, uint64_t count, bool recreated);
     /* writes a text about the oldest error that the program has not polled from this queue. False:
      * there is none. See ut_describe_unread_error() */

@@ -39,7 +39,7 @@ bool ut_link_alloc_rx_announced(struct ut_link *link)
     return false;
 }
 
-/* `detail` of the cause: see enum ut_cause. */
+/* `detail` of the cause: see enum ut_cause (util/cause.h). */
 static struct ut_link_outcome make_outcome(enum ut_fsm_event event, enum ut_cause cause,
                                            uint64_t detail)
 {
@@ -108,9 +108,10 @@ static void warn_owner_absent(struct ut_link *link, const struct ut_peer *owner,
     uint64_t waited = allowed - (link->deadline_ms - now);
     char who[48], text[640];
 
-    if (link->wait_warned || link->was_up || (waited < allowed / 2 && waited < UT_LONG_WAIT_MS))
+    if (link->owner_absent_warned || link->was_up ||
+        (waited < allowed / 2 && waited < UT_LONG_WAIT_MS))
         return;
-    link->wait_warned = true;
+    link->owner_absent_warned = true;
     if (owner->rank == UT_NO_RANK)
         snprintf(who, sizeof(who), "the owner of VCQ %016llx", (unsigned long long)link->peer);
     else
