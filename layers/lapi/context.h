@@ -36,7 +36,7 @@ enum {
     LA_NUM_INLINE_BUFFERS = 64,   /* buffers for inline records */
     LA_INLINE_TCQ_PERIOD = 16,    /* inline records from one TCQ notice to the next */
     LA_CODE_CACHE_SIZE = 64,      /* entries of the cache of addresses known to be code */
-    LA_GONE_SIZE = 64,            /* entries of the table of gone tasks */
+    LA_GONE_SIZE = 64,            /* words in which other tasks announce gone ones */
     LA_NUM_REGIONS = 64,          /* entries of the registration cache */
 };
 
@@ -216,10 +216,10 @@ struct la_control {
 };
 
 struct la_watch {
-    int num_gone; /* tasks that are gone: ended or unreachable */
+    int num_gone;   /* tasks that are gone: ended or unreachable */
+    uint64_t *gone; /* a bit for each task */
     struct lc_probe probe;
-    uint32_t num_probes;         /* sent so far */
-    uint64_t gone[LA_GONE_SIZE]; /* same layout as in struct la_control_words */
+    uint32_t num_probes; /* sent so far */
 };
 
 struct la_peers {

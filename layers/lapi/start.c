@@ -26,6 +26,7 @@ static void close_all(void)
     la_control_close();
     la_peers_close();
     la_net_close();
+    la_watch_close();
     la_errors_close();
 }
 
@@ -49,11 +50,14 @@ static bool open_all(void)
     la_wait_setup();
     la_sync_setup();
     la_rcache_setup();
-    if (!la_net_setup())
+    if (!la_watch_setup())
         return false;
-    if (la_control_setup())
-        return true;
-    la_net_close();
+    if (la_net_setup()) {
+        if (la_control_setup())
+            return true;
+        la_net_close();
+    }
+    la_watch_close();
     return false;
 }
 
@@ -78,7 +82,6 @@ static bool join_job(void)
         close_all();
         return false;
     }
-    la_watch_setup();
     la.initialized = true;
     la.handle = (lapi_handle_t)++la.num_inits;
     la.interrupts = la_interrupt_thread_start();

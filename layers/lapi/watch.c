@@ -10,16 +10,27 @@
  * LAPI_Purge_totask().
  */
 #include "watch.h"
+
+#include <stdlib.h>
+
 #include "control.h"
 #include "errors.h"
 
-void la_watch_setup(void)
+bool la_watch_setup(void)
 {
     lc_probe_setup(&la.watch.probe);
     la.watch.num_probes = 0;
     la.watch.num_gone = 0;
-    for (int i = 0; i < LA_GONE_SIZE; i++)
-        la.watch.gone[i] = 0;
+    la.watch.gone = calloc(la.job.procs / 64 + 1, sizeof(*la.watch.gone));
+    if (la.watch.gone == NULL)
+        la_log("LAPI_Init: no memory for %u tasks", la.job.procs);
+    return la.watch.gone != NULL;
+}
+
+void la_watch_close(void)
+{
+    free(la.watch.gone);
+    la.watch.gone = NULL;
 }
 
 static void announce_gone_task(uint32_t gone)
@@ -36,14 +47,14 @@ static void announce_gone_task(uint32_t gone)
 
 bool la_watch_is_gone(uint32_t rank)
 {
-    return la.watch.gone[rank % LA_GONE_SIZE] == rank + 1ull;
+    return la.watch.gone[rank / 64] >> rank % 64 & 1;
 }
 
 void la_watch_set_gone(uint32_t rank, const char *why)
 {
     if (la.terminating || la_watch_is_gone(rank))
         return;
-    la.watch.gone[rank % LA_GONE_SIZE] = rank + 1ull;
+    la.watch.gone[rank / 64] |= 1ull << rank % 64;
     la.watch.num_gone++;
     la_log("task %u is gone or cannot be reached: %s", rank, why);
     la.upcalls->peer_gone(rank);
@@ -56,8 +67,7 @@ static void read_announcements(void)
     for (int i = 0; i < LA_GONE_SIZE; i++) {
         uint64_t gone = __atomic_load_n(&la.control.words->gone[i], __ATOMIC_ACQUIRE);
 
-        if (gone != 0 && gone != la.watch.gone[i] && gone <= la.job.procs &&
-            gone - 1 != la.job.rank)
+        if (gone != 0 && gone <= la.job.procs && gone - 1 != la.job.rank)
             la_watch_set_gone((uint32_t)(gone - 1), "another task says so");
     }
 }

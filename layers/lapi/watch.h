@@ -7,7 +7,8 @@
 
 #pragma GCC visibility push(hidden)
 
-void la_watch_setup(void);
+bool la_watch_setup(void);
+void la_watch_close(void);
 void la_watch_poll(void); /* reads announcements, and probes the next task if a probe is due */
 void la_watch_set_gone(uint32_t rank, const char *why); /* logs, and calls peer_gone() */
 bool la_watch_is_gone(uint32_t rank);
