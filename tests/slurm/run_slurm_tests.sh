@@ -59,6 +59,11 @@ for ((i = 0; i < 50; i++)); do
 done
 echo "$(hostname) has left: $left"
 exit 1'
+end_jobs() {
+    local job
+    for job in $(squeue -h -o %i); do scancel -s KILL "$job"; done
+}
+
 expect_nothing_left() {
     local i
     for ((i = 0; i < 100; i++)); do
@@ -67,6 +72,7 @@ expect_nothing_left() {
     done
     squeue -h >"$log"
     [ ! -s "$log" ] || fail "jobs are left"
+    end_jobs
     try 30 srun --mpi=none -N 2 -n 2 bash -c "$left_behind" "$build" || fail "something is left behind"
 }
 
@@ -149,8 +155,17 @@ openmpi() {
     rounds srun --mpi=pmix -N 2 -n 2 "$build/examples/pingpong_mpi.openmpi"
 }
 
+# MPICH 4.0 over UCX may wait for itself in MPI_Finalize: a process in the barrier of PMI does not answer another one's
+# ucp_disconnect_nb() (mpich pull request 6596 removes that barrier). Three jobs do not all meet that.
 mpich() {
-    batch "mpiexec.mpich $build/examples/pingpong_mpi.mpich"
+    local attempt
+    for attempt in 1 2 3; do
+        try 30 sbatch --wait -N 2 -n 2 -o "$shared/out" --wrap "mpiexec.mpich $build/examples/pingpong_mpi.mpich" && break
+        end_jobs
+        [ $attempt -lt 3 ] || fail "sbatch: exit status not 0, three times"
+    done
+    cp "$shared/out" "$log"
+    expect 'rank [01]: 1000 rounds' 2
     rounds srun --mpi=pmi2 -N 2 -n 2 "$build/examples/pingpong_mpi.mpich"
 }
 
@@ -180,7 +195,8 @@ wait_for_srun() { # SECONDS
     done
     if kill -0 "$srun" 2>/dev/null; then
         fail "the job has not ended after $1 s"
-        scancel "$(squeue -h -o %i)"
+        end_jobs
+        kill -KILL "$srun"
     fi
     wait "$srun"
 }
