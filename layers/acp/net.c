@@ -91,6 +91,8 @@ bool al_port_open(uint32_t color)
     if (al.net.ports[color] != NULL)
         return true;
     port = calloc(1, sizeof(*port));
+    if (port == NULL)
+        al_log("no memory for the port of color %u", color);
     if (port == NULL || !lc_port_open(port, &port_config, al.net.tnis[color])) {
         free(port);
         return false;
