@@ -15,7 +15,7 @@
 #endif
 
 enum {
-    UT_WIRE_VERSION = 8, /* increased with every change of this file: docs/reference/versions.md */
+    UT_WIRE_VERSION = 8, /* when it is increased: docs/reference/versions.md */
     UT_ADDRESS_RECORD_MAGIC = 0x5554,
 };
 
