@@ -3,6 +3,8 @@
  * Where in the program a recorded call was made: the return addresses on the stack, from the call
  * of the library outwards. The stack is unwound once for each way to a call; later calls by the
  * same way are recognised by the return addresses at their places on the stack, some ten loads.
+ * Belief: a stack is not freed and replaced by a smaller one at the same address, of which those
+ * places would lie outside (stacks of coroutines).
  * Without an unwinder (libgcc_s, loaded when a recording opens) all calls are of the unknown site.
  * Uses util.
  */

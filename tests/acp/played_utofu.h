@@ -558,7 +558,7 @@ static uint64_t change(const struct flying *f, uint64_t old)
     }
 }
 
-/* A process that is told of a barrier has arrived in it, as have all others. */
+/* The other processes, which the test plays, enter each barrier with this process. */
 static void arrive_everywhere(const struct flying *f)
 {
     uint64_t offset = f->rmt & 0xffffffff;

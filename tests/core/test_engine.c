@@ -262,7 +262,7 @@ Test(engine, two_threads_that_make_the_descriptor_at_once_have_the_same)
     cr_assert_eq(read(fd, &count, sizeof(count)), (ssize_t)sizeof(count));
     cr_assert_eq(count, 1);
     ut_vcq_request_progress(&vcq);
-    ut_vcq_request_progress(&vcq); /* is on its way */
+    ut_vcq_request_progress(&vcq); /* a wake-up is requested already */
     cr_assert_eq(read(fd, &count, sizeof(count)), (ssize_t)sizeof(count));
     cr_assert_eq(count, 1);
 }

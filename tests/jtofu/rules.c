@@ -851,7 +851,7 @@ static void jobs_without_memory(void)
 }
 
 /*
- * The own map
+ * The map of this process
  */
 
 static int copy_of_own_map(void)

@@ -2,7 +2,7 @@
 /*
  * The table of the check mode: what one process reads of the communications that another one
  * enters and removes. table_other.c is the other process. The communications have two words
- * (small/check/table.h).
+ * (small/check/table_comm.h).
  */
 #include "verifier.h"
 

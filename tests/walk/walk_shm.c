@@ -58,7 +58,7 @@ struct rules {
     unsigned int shortages; /* how often side 0 has no descriptor to accept with */
     bool dies;              /* side 0 may die at any time */
     bool swapped;           /* side 0 has the larger key */
-    bool stranger;          /* side 1 has a wrong key for side 0 */
+    bool wrong_key;         /* side 1 has a wrong key for side 0 */
 };
 
 static struct rules rules;
@@ -256,7 +256,7 @@ static void begin_request(struct process *process)
     size_t size = shm_provider.address(processes[other].prov, address);
     struct end *end = new_end(process, NULL, true);
 
-    if (rules.stranger && running == 1)
+    if (rules.wrong_key && running == 1)
         ((struct sp_address *)(void *)address)->key += 100;
     process->end = end;
     process->link = CONNECTING;
@@ -723,7 +723,7 @@ static void run_once(void)
     now_ms = 1000000;
     num_runs++;
     next_random = 0;
-    closed_by_hand = rules.stranger;
+    closed_by_hand = rules.wrong_key;
     shortages_left = rules.shortages;
     for (int side = 0; side < SIDES; side++)
         open_process(side);
@@ -752,7 +752,7 @@ static const struct {
     {"requests cross, the other key", 0, {.requests = {1, 1}, .swapped = true}, REACHED_YIELD},
     {"a death", 0, {.requests = {1, 1}, .dies = true}, REACHED_DEAD},
     {"a shortage", 0, {.requests = {1, 1}, .shortages = 1}, REACHED_UP},
-    {"a stranger", 0, {.requests = {1, 1}, .stranger = true}, REACHED_REFUSED},
+    {"a wrong key", 0, {.requests = {1, 1}, .wrong_key = true}, REACHED_REFUSED},
     {"closes", 0, {.requests = {1, 1}, .closes = {1, 1}}, REACHED_CROSSED},
     {"closes, and a second request", 1, {.requests = {2, 1}, .closes = {1, 1}}, REACHED_UP},
     {"new endpoints", 1, {.requests = {2}, .reopens = {1, 1}}, REACHED_UP},
