@@ -94,8 +94,11 @@ static inline long lives_resident(void)
 
 static inline struct lives_sample lives_take(void)
 {
-    struct mallinfo2 info = mallinfo2();
     struct lives_sample s;
+    struct mallinfo2 info;
+
+    malloc_trim(0); /* free pages that malloc keeps, up to 2 MiB, are resident without a use */
+    info = mallinfo2();
 
     s.of[LIVES_HEAP] = (long)(info.uordblks + info.hblkhd);
     s.of[LIVES_RSS] = lives_resident();
