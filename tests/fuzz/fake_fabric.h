@@ -31,7 +31,8 @@ enum {
 struct fake_posted {
     void *context, *bytes;
     size_t size;
-    bool is_receive;
+    const void *source; /* of a message: the fabric may read it until the operation ends */
+    uint64_t sum;
 };
 
 /* A message that was sent or injected, or a read or write of the fabric (is_rma). */
@@ -54,6 +55,7 @@ struct fake_ep {
     struct fi_cq_msg_entry done[FAKE_DEPTH];
     unsigned int num_done;
     void *failed;
+    bool is_open;
     int fd;                         /* of the queue, with fake_has_fds */
     struct fake_sent log[FAKE_LOG]; /* the last ones, in a ring */
     unsigned int num_sent;
@@ -69,23 +71,88 @@ static int fake_refused_names;                /* the next name is refused */
 static void (*fake_change)(struct fi_info *); /* changes each fi_info; NULL: none */
 static bool fake_reorders;                    /* the operation that ended last is reported first */
 static struct fid_fabric fake_fabric;
-static struct fid_domain fake_domain;
 static uint64_t fake_last_key;
+
+/* What is open, and which call that opens something fails: all calls of this name but the first
+ * ones. */
+static unsigned int fake_num_open;
+static const char *fake_failing; /* NULL: none */
+static int fake_failure, fake_good_calls;
+
+/* The result of a call that opens something. */
+static int fake_open(const char *name)
+{
+    if (fake_failing && strcmp(name, fake_failing) == 0 && fake_good_calls-- <= 0)
+        return fake_failure;
+    fake_num_open++;
+    return 0;
+}
+
+/* The result of another call of this name. */
+static int fake_call(const char *name)
+{
+    int rc = fake_open(name);
+
+    if (rc == 0)
+        fake_num_open--;
+    return rc;
+}
 
 static int fake_close(struct fid *fid)
 {
     (void)fid;
+    fake_num_open--;
     return 0;
+}
+
+static uint64_t fake_hash(const void *bytes, size_t size)
+{
+    uint64_t hash = 1;
+
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ ((const volatile uint8_t *)bytes)[i]) * 0x100000001b3;
+    return hash;
+}
+
+/* A buffer belongs to the fabric from when it is posted until the operation ends. */
+static void fake_check_posted(const struct fake_posted *p)
+{
+    if (p->source && fake_hash(p->source, p->size) != p->sum)
+        abort();
+}
+
+enum { FAKE_CANARY = 0xa5 };
+
+static int fake_ep_close(struct fid *fid)
+{
+    struct fake_ep *fake = fp_container_of(fid, struct fake_ep, ep.fid);
+
+    for (unsigned int i = 0; i < fake->num_receives; i++)
+        if (*(const volatile uint8_t *)fake->receives[i].bytes != FAKE_CANARY)
+            abort();
+    for (unsigned int i = 0; i < fake->num_sends; i++)
+        fake_check_posted(&fake->sends[i]);
+    fake->is_open = false;
+    return fake_close(fid);
+}
+
+static int fake_av_close(struct fid *fid)
+{
+    if (fp_container_of(fid, struct fake_ep, av.fid)->is_open)
+        abort();
+    return fake_close(fid);
 }
 
 static int fake_cq_close(struct fid *fid)
 {
     struct fake_ep *fake = fp_container_of(fid, struct fake_ep, cq.fid);
 
+    if (fake->is_open)
+        abort();
     if (fake->fd > 0)
         close(fake->fd);
     fake->fd = 0;
-    return 0;
+    return fake_close(fid);
 }
 
 static unsigned int fake_num_mrs;
@@ -101,13 +168,13 @@ static int fake_mr_close(struct fid *fid)
 static int fake_bind(struct fid *fid, struct fid *to, uint64_t flags)
 {
     (void)fid, (void)to, (void)flags;
-    return 0;
+    return fake_call("bind");
 }
 
 static int fake_control(struct fid *fid, int command, void *arg)
 {
     (void)fid, (void)arg;
-    return command == FI_GETWAIT ? -FI_ENOSYS : 0;
+    return command == FI_GETWAIT ? -FI_ENOSYS : fake_call("enable");
 }
 
 static int fake_cq_control(struct fid *fid, int command, void *arg)
@@ -126,6 +193,20 @@ static struct fi_ops fake_cq_fid_ops = {.size = sizeof(struct fi_ops),
                                         .control = fake_cq_control};
 static struct fi_ops fake_fid_ops = {
     .size = sizeof(struct fi_ops), .close = fake_close, .bind = fake_bind, .control = fake_control};
+static struct fi_ops fake_av_fid_ops = {.size = sizeof(struct fi_ops), .close = fake_av_close};
+static struct fi_ops fake_ep_fid_ops = {.size = sizeof(struct fi_ops),
+                                        .close = fake_ep_close,
+                                        .bind = fake_bind,
+                                        .control = fake_control};
+static int fake_domain_close(struct fid *fid)
+{
+    free(fid);
+    fake_num_open--;
+    return 0;
+}
+
+static struct fi_ops fake_domain_fid_ops = {.size = sizeof(struct fi_ops),
+                                            .close = fake_domain_close};
 static struct fi_ops fake_mr_ops = {.size = sizeof(struct fi_ops),
                                     .close = fake_mr_close,
                                     .bind = fake_bind,
@@ -176,7 +257,10 @@ static ssize_t fake_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, f
                          void *context)
 {
     (void)desc, (void)from;
-    return post(fake_of(ep)->receives, &fake_of(ep)->num_receives, buf, len, context);
+    ssize_t rc = post(fake_of(ep)->receives, &fake_of(ep)->num_receives, buf, len, context);
+    if (rc == 0)
+        *(uint8_t *)buf = FAKE_CANARY;
+    return rc;
 }
 
 /* Reads the data, so that the sanitizer checks sent messages. */
@@ -194,9 +278,13 @@ static ssize_t fake_send(struct fid_ep *ep, const void *buf, size_t len, void *d
 {
     (void)desc;
     fake_sum(buf, len);
-    ssize_t rc = post(fake_of(ep)->sends, &fake_of(ep)->num_sends, NULL, 0, context);
-    if (rc == 0)
-        fake_note(fake_of(ep), buf, len, to);
+    struct fake_ep *fake = fake_of(ep);
+    ssize_t rc = post(fake->sends, &fake->num_sends, NULL, len, context);
+    if (rc == 0) {
+        fake->sends[fake->num_sends - 1].source = buf;
+        fake->sends[fake->num_sends - 1].sum = fake_hash(buf, len);
+        fake_note(fake, buf, len, to);
+    }
     return rc;
 }
 
@@ -243,6 +331,11 @@ static ssize_t fake_writemsg(struct fid_ep *ep, const struct fi_msg_rma *m, uint
 static int fake_getname(fid_t fid, void *name, size_t *size)
 {
     (void)fid;
+    int rc = fake_call("getname");
+    if (rc != 0) {
+        *size = (size_t)(rc == -FI_ETOOSMALL ? FP_NAME_MAX + 1 : 0);
+        return rc == -FI_ETOOSMALL ? 0 : rc;
+    }
     memset(name, 1, 16);
     *size = 16;
     return 0;
@@ -314,6 +407,9 @@ static int fake_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, stru
     memset(fake, 0, sizeof(*fake));
     if (attr->wait_obj != FI_WAIT_NONE && !fake_has_fds)
         return -FI_ENOSYS;
+    int rc = fake_open("cq");
+    if (rc != 0)
+        return rc;
     fake->fd = fake_has_fds ? eventfd(0, EFD_CLOEXEC) : 0;
     fake->cq = (struct fid_cq){.fid.ops = &fake_cq_fid_ops, .ops = &fake_cq_ops};
     *cq = &fake->cq;
@@ -326,7 +422,10 @@ static int fake_av_open(struct fid_domain *domain, struct fi_av_attr *attr, stru
     struct fake_ep *fake = &fake_eps[fake_num_eps % FAKE_EPS];
 
     (void)domain, (void)attr, (void)context;
-    fake->av = (struct fid_av){.fid.ops = &fake_fid_ops, .ops = &fake_av_ops};
+    int rc = fake_open("av");
+    if (rc != 0)
+        return rc;
+    fake->av = (struct fid_av){.fid.ops = &fake_av_fid_ops, .ops = &fake_av_ops};
     *av = &fake->av;
     return 0;
 }
@@ -334,11 +433,16 @@ static int fake_av_open(struct fid_domain *domain, struct fi_av_attr *attr, stru
 static int fake_endpoint(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
                          void *context)
 {
-    struct fake_ep *fake = &fake_eps[fake_num_eps++ % FAKE_EPS];
+    struct fake_ep *fake = &fake_eps[fake_num_eps % FAKE_EPS];
 
     (void)domain, (void)info, (void)context;
+    int rc = fake_open("endpoint");
+    if (rc != 0)
+        return rc;
+    fake_num_eps++;
+    fake->is_open = true;
     fake->ep = (struct fid_ep){
-        .fid.ops = &fake_fid_ops, .cm = &fake_cm, .msg = &fake_msg, .rma = &fake_rma};
+        .fid.ops = &fake_ep_fid_ops, .cm = &fake_cm, .msg = &fake_msg, .rma = &fake_rma};
     *ep = &fake->ep;
     return 0;
 }
@@ -348,6 +452,9 @@ static int fake_reg(struct fid *fid, const void *buf, size_t len, uint64_t acces
 {
     (void)fid, (void)buf, (void)len, (void)offset, (void)key, (void)flags, (void)context;
     fake_last_access = access;
+    int rc = fake_call("mr");
+    if (rc != 0)
+        return rc;
     if (!(*mr = calloc(1, sizeof(**mr))))
         return -FI_ENOMEM;
     (*mr)->fid.ops = &fake_mr_ops;
@@ -367,8 +474,15 @@ static int fake_domain_open(struct fid_fabric *fabric, struct fi_info *info,
     static struct fi_ops_mr mr = {.size = sizeof(mr), .reg = fake_reg};
 
     (void)fabric, (void)info, (void)context;
-    fake_domain = (struct fid_domain){.fid.ops = &fake_fid_ops, .ops = &ops, .mr = &mr};
-    *domain = &fake_domain;
+    int rc = fake_open("domain");
+    if (rc != 0)
+        return rc;
+    *domain = calloc(1, sizeof(**domain));
+    if (!*domain) {
+        fake_num_open--;
+        return -FI_ENOMEM;
+    }
+    **domain = (struct fid_domain){.fid.ops = &fake_domain_fid_ops, .ops = &ops, .mr = &mr};
     return 0;
 }
 
@@ -392,6 +506,9 @@ static int fake_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fab
         .size = sizeof(ops), .domain = fake_domain_open, .trywait = fake_trywait};
 
     (void)attr, (void)context;
+    int rc = fake_open("fabric");
+    if (rc != 0)
+        return rc;
     fake_fabric = (struct fid_fabric){.fid.ops = &fake_fid_ops, .ops = &ops};
     *fabric = &fake_fabric;
     return 0;
@@ -487,6 +604,7 @@ static void fake_end(struct fake_ep *fake, bool well)
 
     if (fake->num_sends == 0 || fake->failed || fake->num_done == FAKE_DEPTH)
         return;
+    fake_check_posted(s);
     if (s->bytes)
         memset(s->bytes, 3, s->size);
     if (well)

@@ -42,4 +42,13 @@ static inline void fake_clock_pass_ms(uint64_t ms)
     __atomic_add_fetch(&fake_clock_ns, ms * 1000000, __ATOMIC_RELAXED);
 }
 
+/* Moves the clock to the next whole millisecond, so that the microseconds of its readers do not end
+ * the millisecond that a test looks at. */
+static inline void fake_clock_align(void)
+{
+    uint64_t ns = __atomic_load_n(&fake_clock_ns, __ATOMIC_RELAXED);
+
+    __atomic_store_n(&fake_clock_ns, (ns / 1000000 + 1) * 1000000, __ATOMIC_RELAXED);
+}
+
 #endif
