@@ -93,7 +93,7 @@ static struct fp_conn *conn_new(struct fp_ep *ep, struct fp_peer *peer, uint64_t
     conn->is_self = peer_id == ep->attr.id &&
                     memcmp(&peer->address, &ep->prov->address, sizeof(peer->address)) == 0;
     conn->state = state;
-    conn->timeouts = __atomic_load_n(&peer->timeouts, __ATOMIC_ACQUIRE);
+    conn->timeouts = __atomic_load_n(&peer->timeouts, __ATOMIC_RELAXED);
     conn->last = &conn->first;
     STAILQ_INIT(&conn->rma_reads);
     fp_peer_add_conn(peer);
@@ -392,7 +392,7 @@ int fp_conn_check_peer(struct fp_conn *conn)
         conn->peer_died = true;
         fp_mark_busy(conn);
     }
-    if (__atomic_load_n(&conn->peer->timeouts, __ATOMIC_ACQUIRE) != conn->timeouts)
+    if (__atomic_load_n(&conn->peer->timeouts, __ATOMIC_RELAXED) != conn->timeouts)
         return take_down(conn, PROV_REASON_SILENT);
     return fp_conn_check_down(conn);
 }

@@ -42,7 +42,7 @@ static void append_ctrl(struct fp_control *c, struct fp_ctrl_entry *entry)
 static bool is_given_up(const struct fp_ctrl_entry *entry, uint64_t now)
 {
     return fp_peer_is_dead(entry->peer) ||
-           __atomic_load_n(&entry->peer->timeouts, __ATOMIC_ACQUIRE) != entry->timeouts ||
+           __atomic_load_n(&entry->peer->timeouts, __ATOMIC_RELAXED) != entry->timeouts ||
            (now > entry->until_ms && !fp_peer_is_used(entry->peer));
 }
 
@@ -132,7 +132,7 @@ static void queue_until(struct fp_peer *peer, const struct fp_ctrl_msg *msg, uin
         return;
     }
     entry->peer = peer;
-    entry->timeouts = __atomic_load_n(&peer->timeouts, __ATOMIC_ACQUIRE);
+    entry->timeouts = __atomic_load_n(&peer->timeouts, __ATOMIC_RELAXED);
     entry->until_ms = until_ms;
     entry->msg = *msg;
     sign_ctrl(peer, &entry->msg);

@@ -134,11 +134,11 @@ static int handle_ctrl_queue(struct fp_ep *ep)
     struct fp_ctrl_entry *entry;
     int calls = 0;
 
-    if (!__atomic_load_n(&ep->has_ctrl, __ATOMIC_ACQUIRE))
+    if (!__atomic_load_n(&ep->has_ctrl, __ATOMIC_RELAXED)) /* the lock orders the queue */
         return 0;
     pthread_mutex_lock(&ep->prov->lock);
     STAILQ_CONCAT(&arrived, &ep->ctrl_queue);
-    __atomic_store_n(&ep->has_ctrl, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&ep->has_ctrl, 0, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&ep->prov->lock);
     while ((entry = STAILQ_FIRST(&arrived))) {
         STAILQ_REMOVE_HEAD(&arrived, next);
@@ -446,8 +446,6 @@ void fp_ep_close(struct prov_ep *base)
         fp_ep_poll(base);
         usleep(PAUSE_US);
     }
-    fp_ack_all_now(ep);
-    fp_send_acks(ep);
     remove_from_list(ep);
     /* rejects requests that arrived meanwhile: their peers send them again */
     handle_ctrl_queue(ep);

@@ -350,7 +350,7 @@ bool fp_memory_is_mapped(const struct fp_prov *prov, const void *addr, size_t si
 /* True if stores of this CPU make these few bytes visible at once, unlike a copy by the kernel. */
 static bool is_atomic_by_stores(const void *to, size_t size)
 {
-    return size > PROV_WORD && prov_store_width() > prov_kernel_width() &&
+    return prov_store_width() > prov_kernel_width() &&
            prov_needs_atomic_pieces((uintptr_t)to, size);
 }
 

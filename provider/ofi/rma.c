@@ -175,7 +175,6 @@ void fp_rma_read_drop_all(struct fp_conn *conn)
         free(transfer);
     }
     conn->posting = NULL;
-    conn->num_rma_reads = 0;
 }
 
 /*

@@ -246,8 +246,8 @@ struct fp_peer {
     uint64_t checked_ms, silent_ms; /* time of the last check; how long the peer has been silent */
     uint32_t blocked;               /* the last round in which a message to the peer was not sent */
     uint32_t liveness;              /* atomic: enum fp_liveness */
-    uint64_t ended_ms;     /* when this process learned of the peer's end; set before FP_DEAD */
-    uint32_t timeouts;     /* atomic: number of times that the peer was given up */
+    uint64_t ended_ms; /* when this process learned of the peer's end; set before FP_DEAD */
+    uint32_t timeouts; /* atomic: number of times that the peer was given up; orders nothing else */
     uint32_t last_ping;    /* atomic: number of the last ping */
     uint32_t last_pong;    /* atomic: number of the last pong */
     uint32_t awaited_pong; /* atomic: number of the pong that a connection waits for */

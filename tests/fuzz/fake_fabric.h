@@ -198,8 +198,12 @@ static struct fi_ops fake_ep_fid_ops = {.size = sizeof(struct fi_ops),
                                         .close = fake_ep_close,
                                         .bind = fake_bind,
                                         .control = fake_control};
+static struct fi_ops_domain *fake_domain_ops;
+
 static int fake_domain_close(struct fid *fid)
 {
+    if (fp_container_of(fid, struct fid_domain, fid)->ops != fake_domain_ops)
+        abort();
     free(fid);
     fake_num_open--;
     return 0;
@@ -347,19 +351,25 @@ static struct fi_ops_msg fake_msg = {
 static struct fi_ops_rma fake_rma = {
     .size = sizeof(struct fi_ops_rma), .read = fake_read, .writemsg = fake_writemsg};
 
+static bool fake_reads_many; /* a read of a queue gets all entries that there are */
+
 /* One at a time, so that effects of a callback precede the next one. */
 static ssize_t fake_cq_read(struct fid_cq *cq, void *entries, size_t count)
 {
     struct fake_ep *fake = fp_container_of(cq, struct fake_ep, cq);
+    size_t n = fake_reads_many && fake->num_done < count ? fake->num_done
+               : fake_reads_many                         ? count
+                                                         : 1;
 
     if (fake->failed)
         return -FI_EAVAIL;
     if (fake->num_done == 0 || count == 0)
         return -FI_EAGAIN;
     struct fi_cq_msg_entry *at = fake->done + (fake_reorders ? fake->num_done - 1 : 0);
-    memcpy(entries, at, sizeof(*at));
-    memmove(at, at + 1, (size_t)(fake->done + --fake->num_done - at) * sizeof(*at));
-    return 1;
+    memcpy(entries, at, n * sizeof(*at));
+    fake->num_done -= (unsigned int)n;
+    memmove(at, at + n, (size_t)(fake->done + fake->num_done - at) * sizeof(*at));
+    return (ssize_t)n;
 }
 
 static ssize_t fake_cq_readerr(struct fid_cq *cq, struct fi_cq_err_entry *entry, uint64_t flags)
@@ -477,6 +487,7 @@ static int fake_domain_open(struct fid_fabric *fabric, struct fi_info *info,
     int rc = fake_open("domain");
     if (rc != 0)
         return rc;
+    fake_domain_ops = &ops;
     *domain = calloc(1, sizeof(**domain));
     if (!*domain) {
         fake_num_open--;
@@ -521,11 +532,11 @@ struct fake_info {
     struct fi_ep_attr ep;
     struct fi_domain_attr domain;
     struct fi_fabric_attr fabric;
+    char name[8];
 };
 
 static struct fi_info *fake_dupinfo(const struct fi_info *of)
 {
-    static char name[] = "fake";
     struct fake_info *i = calloc(1, sizeof(*i));
 
     (void)of;
@@ -534,8 +545,8 @@ static struct fi_info *fake_dupinfo(const struct fi_info *of)
     i->tx = (struct fi_tx_attr){.inject_size = 64, .msg_order = FI_ORDER_SAS | FI_ORDER_SAW};
     i->rx.msg_order = i->tx.msg_order;
     i->ep.max_msg_size = FAKE_BUFFER;
-    i->domain.name = name;
-    i->fabric.prov_name = name;
+    strcpy(i->name, "fake");
+    i->domain.name = i->fabric.prov_name = i->name;
     i->info = (struct fi_info){.caps = FI_MSG | FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ |
                                        FI_REMOTE_WRITE,
                                .tx_attr = &i->tx,

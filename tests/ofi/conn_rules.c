@@ -12,6 +12,7 @@
 #include "../../provider/ofi/region.h"
 #include "../../provider/ofi/rma.h"
 #include "../../provider/ofi/send.h"
+#include "util/clock.h"
 #include "played.h"
 
 enum outcome { BROKEN, REFUSED, PART, EXECUTED, IGNORED };
@@ -108,6 +109,7 @@ static const struct piece {
     {"read, no key", FP_READ, BAD, 0, 8, 0, 0, 0, 0, REFUSED},
     {"read, nothing", FP_READ, BAD, 0, 0, 0, 0, 0, 0, EXECUTED},
     {"read, a former key", FP_READ, STALE, 0, 8, 0, 0, 0, 0, REFUSED},
+    {"end of RMA, an offset that wraps", FP_RMA_WRITE, GOOD, 0, 0, (uint32_t)-8, 8, 0, 0, BROKEN},
     {"message", FP_MESSAGE, GOOD, 0, 0, 0, 0, 0, 0, EXECUTED},
     {"message, one later", FP_MESSAGE, GOOD, 0, 0, 0, 0, 0, 1, BROKEN},
 };
@@ -1178,6 +1180,744 @@ static void keys_are_kept_by_some_fabrics(void)
     prov->rma_min = 16384;
 }
 
+/*
+ * Long writes that the peer fetches
+ */
+
+static int post_offer(void)
+{
+    return post_write(4096, 0);
+}
+
+/* Only such writes may follow, FP_RMA_READS from the first one on that the peer has not fetched. */
+static void long_writes_are_offered(void)
+{
+    prov->can_rma_write = 0;
+    prov->rma_min = 4096;
+    for (uint32_t before = 0; before <= 3; before += 3) {
+        connect_peer();
+        CHECK(post_write(4095, 0) == 0 && count_sent(DATA, FP_WRITE) == 3);
+        end_sends(DATA);
+        acknowledge(1);
+        CHECK(seen.dones == 1);
+        for (uint32_t i = 0; i < before; i++)
+            CHECK(post_message(8) >= 0);
+        forget();
+        CHECK(post_offer() == 0 && DATA->num_sent == 1);
+        const struct fp_offer *offer = find_sent(DATA, FP_WRITE_OFFER);
+        CHECK(offer && offer->x.length == 4096 && offer->x.rmt == 0x10000 && offer->x.rkey == 77);
+        CHECK(offer->x.imm == 5 && offer->x.offset == 0 && offer->x.head.flags == FP_SIGNAL);
+        uint64_t key, at;
+        CHECK(fp_region_register(ep, mr->lkey, (uintptr_t)memory, 4096, &key, &at));
+        CHECK(offer->x.head.seq == before + 2 && offer->key == key && offer->at == at);
+        CHECK(DATA->log[DATA->num_sent - 1].size == sizeof(*offer));
+        for (unsigned int i = 1; i < FP_RMA_READS; i++) {
+            CHECK(post_write(8, 0) == -EAGAIN && post_message(8) == -EAGAIN);
+            CHECK(post_read(8, 0) == -EAGAIN && post_offer() == 0);
+            end_sends(DATA);
+        }
+        CHECK(post_offer() == -EAGAIN);
+        if (before) { /* the messages are executed, but no write is fetched */
+            acknowledge(1 + before - 1);
+            CHECK(post_offer() == -EAGAIN);
+            acknowledge(1 + before);
+            CHECK(post_offer() == -EAGAIN && seen.dones == before);
+        }
+        acknowledge(1 + before + 1);
+        CHECK(seen.dones == before + 1 && post_offer() == 0 && post_offer() == -EAGAIN);
+        CHECK(post_message(8) == -EAGAIN);
+        end_sends(DATA);
+        acknowledge(conn->sent);
+        CHECK(conn->offered && post_message(8) >= 0 && !conn->offered);
+        forget();
+        acknowledge(conn->sent);
+        CHECK(post_offer() == 0); /* counted from here again */
+        for (unsigned int i = 1; i < FP_RMA_READS; i++) {
+            CHECK(post_offer() == 0);
+            end_sends(DATA);
+        }
+        CHECK(post_offer() == -EAGAIN);
+        disconnect();
+    }
+    connect_peer(); /* its source is not mapped, or the region is another one */
+    struct prov_xfer x = make_xfer(4096, 0);
+    x.lkey = 5;
+    CHECK(ofi_provider.write((struct prov_conn *)conn, &x) == -EPERM && conn->posted == 0);
+    disconnect();
+    prov->can_rma_write = 1;
+    prov->rma_min = 16384;
+}
+
+/*
+ * Limits of what is sent
+ */
+
+/* As much as the fabric takes without a completion; the rest waits for its completion. */
+static void short_messages_are_injected(void)
+{
+    const size_t most = ep->inject - sizeof(struct fp_head);
+
+    for (size_t size = most - 1; size <= most + 1; size++) {
+        connect_peer();
+        unsigned int small = 0;
+        CHECK(post_message(size) >= 0 && DATA->num_sent == 1);
+        CHECK(DATA->log[0].is_injected == (size <= most) && conn->num_sending == (size > most));
+        CHECK(DATA->log[0].size == sizeof(struct fp_head) + size);
+        small = count_free(&ep->small);
+        end_sends(DATA);
+        CHECK(count_free(&ep->small) == small + (size > most) && conn->num_sending == 0);
+        disconnect();
+    }
+    connect_peer(); /* none overtakes a message that waits */
+    fake_busy = 1;
+    CHECK(post_message(most + 1) >= 0 && DATA->num_sent == 0 && conn->num_queued == 1);
+    fake_busy = 1;
+    CHECK(post_message(1) >= 0 && DATA->num_sent == 0 && conn->num_queued == 2);
+    poll_ep();
+    CHECK(DATA->num_sent == 2 && DATA->log[0].size > DATA->log[1].size && conn->num_queued == 0);
+    CHECK(!DATA->log[1].is_injected);
+    disconnect();
+    connect_peer(); /* small buffers take what fits into them */
+    for (size_t size = FP_SMALL - sizeof(struct fp_head); size <= FP_SMALL; size++) {
+        unsigned int small = count_free(&ep->small);
+        CHECK(post_message(size) >= 0);
+        CHECK((count_free(&ep->small) == small) == (size + sizeof(struct fp_head) > FP_SMALL) ||
+              small == 0);
+        end_sends(DATA);
+    }
+    disconnect();
+}
+
+/* Messages that are not completed, and those that wait, have limits. */
+static void messages_in_flight_are_limited(void)
+{
+    connect_peer();
+    for (unsigned int i = 0; i < FP_SENDING; i++)
+        CHECK(conn->num_sending == i && post_message(100) >= 0);
+    CHECK(post_message(100) == -EAGAIN && post_message(1) == -EAGAIN);
+    fake_end(DATA, true);
+    poll_ep();
+    CHECK(post_message(100) >= 0 && post_message(100) == -EAGAIN);
+    disconnect();
+    connect_peer();
+    fake_busy = 1000;
+    for (unsigned int i = 0; i < FP_QUEUED; i++)
+        CHECK(conn->num_queued == i && post_message(100) >= 0);
+    CHECK(post_message(100) == -EAGAIN);
+    fake_busy = 0;
+    poll_ep();
+    CHECK(conn->num_queued == 0 && post_message(100) >= 0);
+    disconnect();
+}
+
+/* A connection that goes down, or is closed, gives back its buffers. */
+static void buffers_come_back(void)
+{
+    enum { DOWN, CLOSED, BREAKS };
+
+    for (int how = DOWN; how <= BREAKS; how++) {
+        for (int pass = 0; pass < 2; pass++) { /* the pools grow in the first one */
+            unsigned int small = count_free(&ep->small), chunks = count_free(&ep->chunks);
+            unsigned int receives = DATA->num_receives;
+            connect_peer();
+            send_offer(MEMORY, GOOD, 0);
+            send_offer(MEMORY, GOOD, 0);
+            CHECK(DATA->num_sends == FP_CHUNKS && conn->num_rma_reads == 2);
+            fake_end(DATA, true); /* the second one arrives before the first one */
+            fake_end(DATA, true);
+            fake_reorders = true;
+            poll_ep();
+            fake_reorders = false;
+            send_head(FP_MESSAGE, 2);
+            CHECK(conn->early_msgs);
+            fake_busy = 1000;
+            for (int i = 0; i < 3; i++)
+                CHECK(post_message(100) >= 0);
+            CHECK(conn->num_queued == 3);
+            if (how == DOWN) {
+                send_ctrl(FP_CONN_CLOSE);
+            } else if (how == CLOSED) {
+                struct fp_conn *closing = conn;
+                conn->peer_closed = true; /* so that it waits for nothing */
+                ofi_provider.conn_close((struct prov_conn *)conn);
+                CHECK(closing->state == FP_CLOSED && !closing->first && !closing->early_msgs);
+                conn = NULL;
+            } else {
+                fp_conn_break(conn, "test");
+                CHECK(!conn->early_msgs);
+            }
+            fake_busy = 0;
+            poll_all();
+            disconnect();
+            CHECK(DATA->num_receives == receives && ep->num_conns == 0);
+            CHECK(pass == 0 ||
+                  (count_free(&ep->small) == small && count_free(&ep->chunks) == chunks));
+        }
+    }
+    /* a fabric that takes no read keeps no buffer */
+    connect_peer();
+    send_offer(8, GOOD, 0);
+    end_sends(DATA);
+    unsigned int chunks = count_free(&ep->chunks);
+    fake_busy = 1;
+    CHECK(chunks > 0);
+    memset(&message, 0, sizeof(message));
+    message.offer = (struct fp_offer){.x = {.head = make_head(FP_WRITE_OFFER, 0),
+                                            .rmt = (uintptr_t)memory,
+                                            .rkey = mr->rkey,
+                                            .length = 8}};
+    CHECK(fake_arrive(DATA, &message, sizeof(message.offer)));
+    poll_ep();
+    end_sends(DATA);
+    CHECK(count_free(&ep->chunks) == chunks && conn->executed == 2);
+    disconnect();
+}
+
+/* Early messages of a connection that is broken, but must still wait, come back at once. */
+static void early_messages_of_broken_connections_come_back(void)
+{
+    prov->rma_min = 4096;
+    prov->keeps_order = false;
+    connect_peer();
+    CHECK(post_write(8000, PROV_SIGNAL) == 0);
+    grant_key(1, true, 0, UINT64_MAX);
+    CHECK(conn->num_rma_writes > 0);
+    send_head(FP_MESSAGE, 1);
+    CHECK(conn->early_msgs && DATA->num_receives == FP_RECEIVES - 1);
+    send_ctrl(FP_CONN_BROKEN);
+    CHECK(conn && !conn->early_msgs && DATA->num_receives == FP_RECEIVES);
+    disconnect();
+    prov->keeps_order = true;
+    prov->rma_min = 16384;
+}
+
+/*
+ * Two connections
+ */
+
+/* Each of two connections sends, acknowledges, goes down and is freed. */
+static void connections_do_not_hide_each_other(void)
+{
+    struct fp_conn *two[2];
+
+    for (int i = 0; i < 2; i++) {
+        struct fp_ctrl_msg msg = make_ctrl(FP_CONN_REQUEST);
+        sign_and_send(&msg);
+        two[i] = conn;
+        send_head(FP_START, 0);
+        end_sends(CONTROL);
+    }
+    CHECK(two[0] != two[1] && ep->num_conns == 2);
+    forget();
+    fake_busy = 2;
+    for (int i = 0; i < 2; i++) {
+        conn = two[i];
+        CHECK(post_message(100) >= 0);
+        CHECK(conn->num_queued == 1);
+    }
+    poll_ep();
+    CHECK(DATA->num_sent == 2 && two[0]->num_queued + two[1]->num_queued == 0);
+    end_sends(DATA);
+    forget();
+    for (int later = 0; later < 2; later++) { /* acknowledged by the poll, or by an empty one */
+        forget();
+        for (int i = 0; i < 2; i++) {
+            conn = two[i];
+            execute_write(later ? FP_NOTIFY : FP_NOTIFY | FP_SIGNAL);
+        }
+        CHECK(count_sent(DATA, FP_ACK) == (later ? 0 : 2));
+        poll_all();
+        CHECK(count_sent(DATA, FP_ACK) == 2);
+        for (int i = 0; i < 2; i++)
+            CHECK(two[i]->acks_sent == two[i]->executed);
+    }
+    forget();
+    for (int i = 0; i < 2; i++) { /* both receive in one poll */
+        conn = two[i];
+        struct fp_head head = make_head(FP_MESSAGE, 0);
+        head.flags = FP_SIGNAL;
+        CHECK(fake_arrive(DATA, &head, sizeof(head)));
+    }
+    fake_reads_many = true;
+    poll_ep();
+    fake_reads_many = false;
+    CHECK(seen.messages == 2 && count_sent(DATA, FP_ACK) == 2);
+    two[0]->broken = two[1]->broken = true; /* closed at once */
+    for (int i = 0; i < 2; i++)
+        ofi_provider.conn_close((struct prov_conn *)two[i]);
+    conn = NULL;
+    CHECK(ep->num_conns == 2);
+    poll_all();
+    CHECK(ep->num_conns == 0 && !ep->closed);
+    end_sends(CONTROL);
+}
+
+/* A poll handles 8 times 16 completions, and an error among them. */
+static void polls_have_a_limit(void)
+{
+    enum { MOST = 8 * 16, MORE = 5 };
+    static const uint8_t nothing[sizeof(struct fp_head)];
+
+    connect_peer();
+    for (int i = 0; i < MORE; i++)
+        CHECK(post_message(100) >= 0);
+    fake_reads_many = true;
+    for (int i = 0; i < MOST; i++)
+        CHECK(fake_arrive(DATA, nothing, sizeof(nothing)));
+    for (int i = 0; i < MORE; i++)
+        fake_end(DATA, true);
+    CHECK(DATA->num_done == MOST + MORE);
+    poll_ep();
+    CHECK(DATA->num_done == MORE && conn->num_sending == MORE);
+    poll_ep();
+    CHECK(DATA->num_done == 0 && conn->num_sending == 0);
+    DATA->failed = DATA->receives[0].context; /* an error before others */
+    memmove(DATA->receives, DATA->receives + 1, (FP_RECEIVES - 1) * sizeof(DATA->receives[0]));
+    DATA->num_receives--;
+    send_head(FP_MESSAGE, 0);
+    CHECK(seen.messages == 1 && !DATA->failed && DATA->num_receives == FP_RECEIVES);
+    fake_reads_many = false;
+    disconnect();
+}
+
+/* Receives that fail while none can be posted are all posted later. */
+static void failed_receives_are_kept(void)
+{
+    for (int control = 0; control < 2; control++) {
+        struct fake_ep *fake = control ? CONTROL : DATA;
+        unsigned int all = fake->num_receives;
+        fake_busy = 1000;
+        for (int i = 0; i < 3; i++) {
+            fake->failed = fake->receives[0].context;
+            memmove(fake->receives, fake->receives + 1, (all - 1) * sizeof(fake->receives[0]));
+            fake->num_receives--;
+            poll_all();
+            CHECK(!fake->failed && fake->num_receives == all - 1 - (unsigned int)i);
+        }
+        fake_busy = 0;
+        poll_all();
+        CHECK(fake->num_receives == all);
+    }
+}
+
+/*
+ * Requests for keys that are lost
+ */
+
+static void check_after(uint64_t ms)
+{
+    ep->checked_ms = fake_clock_ms() - ms;
+    poll_ep();
+}
+
+static void lost_key_requests_are_repeated(void)
+{
+    prov->rma_min = 4096;
+    connect_peer();
+    CHECK(post_write(4096 + 64, PROV_SIGNAL) == 0 && count_sent(DATA, FP_RKEY_REQUEST) == 1);
+    poll_all();
+    CHECK(count_sent(DATA, FP_RKEY_REQUEST) == 1);
+    check_after(1000);
+    CHECK(count_sent(DATA, FP_RKEY_REQUEST) == 2);
+    const struct fp_xfer *ask = find_sent(DATA, FP_RKEY_REQUEST);
+    CHECK(ask && ask->head.seq == 1 && ask->rkey == 77 && ask->length == 4096 + 64);
+    grant_key(1, true, 0x10000, 4096 + 64);
+    check_after(1000);
+    CHECK(count_sent(DATA, FP_RKEY_REQUEST) == 2 && conn->sent == conn->posted);
+    end_sends(DATA);
+    disconnect();
+    connect_peer(); /* nothing else asks */
+    CHECK(post_message(8) >= 0 && post_read(8, 0) == 0);
+    check_after(1000);
+    check_after(1000);
+    CHECK(count_sent(DATA, FP_RKEY_REQUEST) == 0);
+    disconnect();
+    prov->rma_min = 16384;
+}
+
+/* RMA writes go in parts of the largest size that the fabric takes. */
+static void rma_writes_go_in_parts(void)
+{
+    const uint32_t length = 4096 + 256, bulk = 4096; /* its last line is sent in a message */
+    static const uint32_t sizes[] = {4096, 4095, 4097, 1000, 2048};
+
+    prov->rma_min = 4096;
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        connect_peer();
+        uint32_t before = prov->rma_write_size;
+        prov->rma_write_size = sizes[i];
+        CHECK(post_write(length, PROV_SIGNAL) == 0);
+        forget();
+        grant_key(1, true, 0x10000, length);
+        uint32_t written = 0, parts = 0;
+        for (unsigned int k = 0; k < DATA->num_sent; k++) {
+            const struct fake_sent *s = &DATA->log[k];
+            if (!s->is_rma)
+                continue;
+            uint32_t left = bulk - written;
+            CHECK(s->addr == 50 + written && s->size == (left < sizes[i] ? left : sizes[i]));
+            written += (uint32_t)s->size;
+            parts++;
+        }
+        CHECK(written == bulk && parts == (bulk + sizes[i] - 1) / sizes[i]);
+        CHECK(conn->num_rma_writes == parts && fp_op_at(conn, 0)->writes == parts);
+        acknowledge(1);
+        CHECK(seen.dones == 0); /* the source is still read */
+        end_sends(DATA);
+        CHECK(seen.dones == 1 && conn->num_rma_writes == 0);
+        prov->rma_write_size = before;
+        disconnect();
+    }
+    prov->rma_min = 16384;
+}
+
+/*
+ * Reads and offers at their limits
+ */
+
+/* A read that was accepted fails when its region goes: it is refused, and so are later ones. */
+static void served_reads_lose_their_region(void)
+{
+    struct prov_mr *other;
+
+    CHECK(ofi_provider.reg(&prov->base, 0, memory, 64, PROV_ACCESS_READ, &other) == 0);
+    connect_peer();
+    conn->num_queued = FP_QUEUED; /* no room for answers */
+    for (unsigned int i = 0; i < 3; i++) {
+        memset(&message, 0, sizeof(message));
+        message.x = (struct fp_xfer){.head = make_head(FP_READ, 0),
+                                     .rmt = (uintptr_t)memory,
+                                     .rkey = i == 1 ? other->rkey : mr->rkey,
+                                     .length = 64};
+        arrive(&message, sizeof(message.x));
+    }
+    CHECK(conn->executed == 3 && conn->last_served - conn->first_served == 3);
+    ofi_provider.dereg(&prov->base, other);
+    conn->num_queued = 0;
+    poll_all();
+    CHECK(count_sent(DATA, FP_READ_DATA) == 1 && conn->first_served == conn->last_served);
+    const struct fp_head *sent = find_sent(DATA, FP_REFUSAL);
+    CHECK(sent && sent->seq == 2 && sent->flags == PROV_RMT_ACCESS);
+    disconnect();
+}
+
+/* The size from which on answers to reads, and writes, are offered. */
+static void pieces_are_not_offered(void)
+{
+    prov->rma_min = 1;
+    for (uint32_t length = prov->piece; length <= prov->piece + 1; length++) {
+        struct piece p = {"", FP_READ, GOOD, 0, length, 0, 0, 0, 0, EXECUTED};
+        connect_peer();
+        send_piece_of(&p);
+        CHECK(!find_sent(DATA, FP_READ_OFFER) == (length == prov->piece));
+        CHECK(!find_sent(DATA, FP_READ_DATA) == (length > prov->piece));
+        disconnect();
+    }
+    prov->rma_min = prov->can_rma_write = 0;
+    for (uint32_t length = prov->piece - 1; length <= prov->piece + 1; length++) {
+        connect_peer();
+        CHECK(post_write(length, 0) >= 0);
+        size_t sent = 0;
+        for (unsigned int i = 0; i < DATA->num_sent; i++)
+            sent += DATA->log[i].size - sizeof(struct fp_xfer);
+        CHECK(sent == length && DATA->num_sent == (length > prov->piece ? 2 : 1));
+        const struct fp_xfer *x = find_sent(DATA, FP_WRITE);
+        CHECK(x && x->head.flags == 0); /* no notice was asked for */
+        disconnect();
+    }
+    prov->can_rma_write = 1;
+    prov->rma_min = 16384;
+}
+
+static void too_many_offered_answers_break(void)
+{
+    connect_peer();
+    CHECK(post_read(64, 0) == 0);
+    conn->num_rma_reads = FP_RMA_READS;
+    memset(&message, 0, sizeof(message));
+    message.offer =
+        (struct fp_offer){.x = {.head = make_head(FP_READ_OFFER, 0), .length = 64}, .key = 9};
+    message.head.seq = 1;
+    arrive(&message, sizeof(message.offer));
+    CHECK(conn->broken);
+    conn->num_rma_reads = 0;
+    disconnect();
+}
+
+/* A transfer that fails before it was requested as a whole does not stop later ones. */
+static void failed_transfers_make_way(void)
+{
+    struct prov_mr *other;
+    uint32_t chunk = prov->chunk;
+    static uint8_t many[64 * 1024];
+
+    CHECK(ofi_provider.reg(&prov->base, 0, many, sizeof(many), PROV_ACCESS_WRITE, &other) == 0);
+    connect_peer();
+    struct prov_xfer x = make_xfer(64, 0);
+    x.lcl = many;
+    x.lkey = other->lkey;
+    x.length = 8 * chunk;
+    CHECK(ofi_provider.read((struct prov_conn *)conn, &x) == 0);
+    CHECK(post_read(64, 0) == 0);
+    for (uint32_t seq = 1; seq <= 2; seq++) {
+        memset(&message, 0, sizeof(message));
+        message.offer = (struct fp_offer){
+            .x = {.head = make_head(FP_READ_OFFER, 0), .length = seq == 1 ? 8 * chunk : 64},
+            .key = 9};
+        message.head.seq = seq;
+        message.head.ack = 2;
+        arrive(&message, sizeof(message.offer));
+    }
+    CHECK(DATA->num_sends == FP_CHUNKS && conn->num_rma_reads == 2);
+    ofi_provider.dereg(&prov->base, other);
+    fake_end(DATA, true);
+    poll_all();
+    end_sends(DATA);
+    CHECK(!conn->broken && seen.dones == 2 && conn->num_rma_reads == 0 && !conn->posting);
+    disconnect();
+}
+
+/*
+ * What the peer is told at the end
+ */
+
+static void ends_tell_what_was_executed(void)
+{
+    for (int broken = 0; broken < 2; broken++) {
+        connect_peer();
+        execute_write(0);
+        execute_write(0);
+        static const struct piece bad = {"", FP_WRITE, BAD, 0, 8, 0, 8, 0, 0, REFUSED};
+        send_piece_of(&bad);
+        CHECK(conn->lcl_refusal == PROV_RMT_ACCESS);
+        struct fp_conn *ending = conn;
+        if (broken) {
+            fp_conn_break(conn, "test");
+            struct fp_ctrl_msg pong = make_ctrl(FP_PONG);
+            pong.to_conn = conn->awaited_pong;
+            sign_and_send(&pong);
+        } else {
+            ofi_provider.conn_close((struct prov_conn *)ending);
+            conn = NULL;
+            poll_all();
+        }
+        const struct fp_ctrl_msg *msg = find_sent(CONTROL, broken ? FP_CONN_BROKEN : FP_CONN_CLOSE);
+        CHECK(msg && msg->executed == 2 && msg->refused == 3 && msg->refusal == PROV_RMT_ACCESS);
+        disconnect();
+    }
+    forget(); /* other messages tell nothing of it */
+    send_ctrl(FP_CONN_REQUEST);
+    const struct fp_ctrl_msg *msg = find_sent(CONTROL, FP_CONN_ACCEPT);
+    CHECK(msg && msg->executed == 0 && msg->refused == 0 && msg->refusal == 0);
+    CHECK(msg->hello_size == 5 && memcmp(msg->hello, "hello", 5) == 0 && msg->name_size == 16);
+    static const uint8_t zero[FP_NONCE_SIZE];
+    CHECK(memcmp(msg->nonce, zero, sizeof(zero)) != 0);
+    forget();
+    send_head(FP_START, 0);
+    CHECK(seen.ups == 1 && conn->state == FP_UP);
+    disconnect();
+}
+
+/* A refusal of the second operation while the first one is not acknowledged: the first one ends
+ * well when it is. */
+static void refusals_wait_for_earlier_operations(void)
+{
+    connect_peer();
+    for (int k = 0; k < 3; k++)
+        CHECK(post_message(8) >= 0);
+    struct fp_head head = make_head(FP_REFUSAL, 0);
+    head.seq = 2;
+    head.flags = PROV_RMT_FAULT;
+    arrive(&head, sizeof(head));
+    CHECK(conn && seen.dones == 0 && seen.downs == 0 && conn->rmt_refused);
+    acknowledge(1);
+    CHECK(seen.dones == 1 && seen.status == PROV_OK);
+    check_after(1000);
+    CHECK(!conn && seen.dones == 3 && seen.downs == 1);
+    disconnect();
+}
+
+/* A connection that is down calls nothing more, whatever comes, until it is closed. */
+static void connections_that_are_down_are_silent(void)
+{
+    connect_peer();
+    CHECK(post_message(8) >= 0);
+    send_head(FP_MESSAGE, 1); /* waits for another one */
+    fake_busy = 1000;
+    CHECK(post_message(100) >= 0);
+    fake_busy = 0;
+    keeps_down = true;
+    struct fp_ctrl_msg msg = make_ctrl(FP_CONN_CLOSE);
+    sign_and_send(&msg);
+    CHECK(conn->state == FP_DOWN && seen.downs == 1 && seen.dones == 2);
+    forget();
+    sign_and_send(&msg);
+    send_ctrl(FP_CONN_BROKEN);
+    send_ctrl(FP_CONN_REJECT);
+    fp_conn_break(conn, "test");
+    CHECK(count_sent(CONTROL, FP_PING) == 0);
+    __atomic_add_fetch(&conn->peer->timeouts, 1, __ATOMIC_RELEASE);
+    CHECK(fp_conn_check_peer(conn) == 0 && fp_conn_check_down(conn) == 0);
+    CHECK(fp_conn_down_without_fabric(conn) == 0 && conn->state == FP_DOWN);
+    fp_mark_busy(conn);
+    check_after(1000);
+    poll_all();
+    send_head(FP_MESSAGE, 0);
+    CHECK(count_callbacks() == 0 && DATA->num_sent == 0 && conn->state == FP_DOWN);
+    CHECK(ofi_provider.send((struct prov_conn *)conn, "a", 1, 0, 1) == -ENOTCONN);
+    keeps_down = false;
+    ofi_provider.conn_close((struct prov_conn *)conn);
+    conn = NULL;
+    poll_all();
+    CHECK(ep->num_conns == 0 && !find_sent(CONTROL, FP_CONN_CLOSE));
+    peer_pid++;
+}
+
+/* A connection that its owner has closed, and that waits for the peer, ends without callbacks. */
+static void closing_connections_end(void)
+{
+    enum { CLOSE, BROKEN_THERE, SILENT, LOST, DEAD };
+
+    for (int how = CLOSE; how <= DEAD; how++) {
+        connect_peer();
+        CHECK(post_message(8) >= 0);
+        struct fp_conn *closing = conn;
+        struct fp_ctrl_msg msg = make_ctrl(how == CLOSE ? FP_CONN_CLOSE : FP_CONN_BROKEN);
+        ofi_provider.conn_close((struct prov_conn *)conn);
+        CHECK(closing->state == FP_CLOSING);
+        if (how == CLOSE || how == BROKEN_THERE) {
+            sign_and_send(&msg);
+        } else if (how == SILENT) {
+            __atomic_add_fetch(&closing->peer->timeouts, 1, __ATOMIC_RELEASE);
+            fp_conn_check_peer(closing);
+        } else if (how == LOST) {
+            fp_conn_break(closing, "test");
+            struct fp_ctrl_msg pong = make_ctrl(FP_PONG);
+            pong.to_conn = closing->awaited_pong;
+            CHECK(closing->broken && find_sent(CONTROL, FP_PING));
+            sign_and_send(&pong);
+        } else {
+            fp_peer_died(closing->peer);
+            fake_clock_pass_ms(21);
+            peer_pid++;
+        }
+        conn = NULL;
+        poll_all();
+        end_sends(DATA);
+        end_sends(CONTROL);
+        poll_all();
+        CHECK(count_callbacks() == 0 && ep->num_conns == 0);
+    }
+}
+
+/* The last moment before a limit, and the first one behind it. */
+static void limits_to_the_millisecond(void)
+{
+    struct prov_xfer x = make_xfer(8, 0);
+
+    connect_peer(); /* the data of reads, after the peer has closed */
+    CHECK(ofi_provider.read((struct prov_conn *)conn, &x) == 0);
+    struct fp_ctrl_msg msg = make_ctrl(FP_CONN_CLOSE);
+    msg.executed = 1;
+    fake_clock_align();
+    sign_and_send(&msg);
+    CHECK(conn && conn->peer_closed);
+    fake_clock_align();
+    fake_clock_pass_ms(998);
+    poll_all();
+    CHECK(conn && ut_now_ms() - conn->peer_closed_ms == 999);
+    fake_clock_pass_ms(1);
+    poll_all();
+    CHECK(!conn);
+    disconnect();
+    connect_peer(); /* the last messages of a process that has ended */
+    fake_clock_align();
+    fp_peer_died(conn->peer);
+    poll_all();
+    fake_clock_pass_ms(19);
+    poll_all();
+    CHECK(conn && ut_now_ms() - conn->peer->ended_ms == 19);
+    fake_clock_pass_ms(1);
+    poll_all();
+    CHECK(!conn && seen.reason == PROV_REASON_PEER_DEAD);
+    peer_pid++;
+    disconnect();
+}
+
+/*
+ * A connection of an endpoint to itself
+ */
+
+static unsigned int looped[2]; /* of control messages and messages: how many came back */
+
+/* What this process has sent to itself arrives. */
+static void loop_back(void)
+{
+    for (int pass = 0; pass < 8; pass++) {
+        for (int which = 0; which < 2; which++) {
+            struct fake_ep *fake = which ? DATA : CONTROL;
+            for (; looped[which] < fake->num_sent; looped[which]++) {
+                const struct fake_sent *s = &fake->log[looped[which] % FAKE_LOG];
+                CHECK(s->size <= FAKE_KEPT && fake_arrive(fake, s->bytes, s->size));
+            }
+        }
+        end_sends(CONTROL);
+        end_sends(DATA);
+        poll_all();
+    }
+}
+
+static unsigned int dones_at_notice;
+
+static void note_dones(void *ctx, uint32_t imm)
+{
+    on_notify(ctx, imm);
+    dones_at_notice = seen.dones;
+}
+
+/* An operation is done before its notice. */
+static void endpoints_reach_themselves(void)
+{
+    struct prov_callbacks own = callbacks;
+    uint8_t record[PROV_ADDR_MAX];
+    struct prov_conn *made;
+    size_t size = ofi_provider.address(&prov->base, record);
+
+    own.notify = note_dones;
+    ep->attr.callbacks = &own;
+    forget();
+    looped[0] = looped[1] = 0;
+    CHECK(ofi_provider.connect((struct prov_ep *)ep, record, size, 0, ENDPOINT, "me", 2, &conn,
+                               &made) == 0);
+    loop_back();
+    struct fp_conn *here = (struct fp_conn *)made;
+    CHECK(seen.requests == 1 && seen.ups == 2 && here->state == FP_UP && here->is_self);
+    CHECK(requested && requested != here && requested->state == FP_UP && requested->is_self);
+    struct prov_xfer x = {.lcl = memory,
+                          .lkey = mr->lkey,
+                          .rmt = (uintptr_t)memory + 64,
+                          .rkey = mr->rkey,
+                          .length = 8,
+                          .flags = PROV_NOTIFY | PROV_SIGNAL,
+                          .imm = 9};
+    memset(memory, 7, 8);
+    memset(memory + 64, 1, 8);
+    CHECK(ofi_provider.write((struct prov_conn *)here, &x) >= 0);
+    loop_back();
+    CHECK(seen.notices == 1 && seen.imm == 9 && seen.dones == 1 && dones_at_notice == 1);
+    CHECK(memory[64] == 7 && requested->executed == 1 && here->acked == 1);
+    ep->attr.callbacks = &callbacks;
+    conn = NULL;
+    ofi_provider.conn_close(made);
+    ofi_provider.conn_close((struct prov_conn *)requested);
+    loop_back();
+    poll_all();
+    CHECK(ep->num_conns == 0);
+    connect_peer(); /* another process is another one, also with this id */
+    CHECK(!conn->is_self);
+    disconnect();
+}
+
 int main(void)
 {
     struct prov_mr *stale;
@@ -1213,6 +1953,26 @@ int main(void)
     each_way_to_copy_copies();
     registrations_follow_the_mode();
     keys_are_kept_by_some_fabrics();
+    long_writes_are_offered();
+    short_messages_are_injected();
+    messages_in_flight_are_limited();
+    buffers_come_back();
+    early_messages_of_broken_connections_come_back();
+    connections_do_not_hide_each_other();
+    polls_have_a_limit();
+    failed_receives_are_kept();
+    lost_key_requests_are_repeated();
+    rma_writes_go_in_parts();
+    served_reads_lose_their_region();
+    pieces_are_not_offered();
+    too_many_offered_answers_break();
+    failed_transfers_make_way();
+    ends_tell_what_was_executed();
+    refusals_wait_for_earlier_operations();
+    connections_that_are_down_are_silent();
+    closing_connections_end();
+    limits_to_the_millisecond();
+    endpoints_reach_themselves();
     close_all();
     return 0;
 }

@@ -28,6 +28,7 @@ static struct fp_prov *prov;
 static struct fp_ep *ep;
 static struct fp_conn *conn;      /* NULL: none */
 static bool holds_requests;       /* requests are neither accepted nor rejected */
+static bool keeps_down;           /* connections that are down are not closed */
 static struct fp_conn *requested; /* the last one */
 
 /* What the callbacks have reported. */
@@ -46,7 +47,7 @@ static struct prov_mr *mr, *mr_readable;
 
 static void on_done(void *ctx, uint64_t cookie, enum prov_status status)
 {
-    (void)ctx;
+    CHECK(ctx == &conn);
     seen.dones++;
     seen.cookie = cookie;
     seen.status = status;
@@ -59,7 +60,7 @@ static void on_unsignalled(void *ctx, uint64_t cookie)
 
 static void on_message(void *ctx, const void *bytes, size_t size)
 {
-    (void)ctx;
+    CHECK(ctx == &conn);
     fake_sum(bytes, size);
     seen.messages++;
     seen.message_size = size;
@@ -67,7 +68,7 @@ static void on_message(void *ctx, const void *bytes, size_t size)
 
 static void on_notify(void *ctx, uint32_t imm)
 {
-    (void)ctx;
+    CHECK(ctx == &conn);
     seen.notices++;
     seen.imm = imm;
 }
@@ -88,7 +89,7 @@ static void on_request(void *owner, struct prov *of, struct prov_conn *asking, u
 
 static void on_up(void *ctx, const void *hello, size_t size)
 {
-    (void)ctx;
+    CHECK(ctx == &conn);
     memcpy(seen.hello, hello, size);
     seen.hello_size = size;
     seen.ups++;
@@ -96,9 +97,11 @@ static void on_up(void *ctx, const void *hello, size_t size)
 
 static void on_down(void *ctx, enum prov_reason reason)
 {
-    (void)ctx;
+    CHECK(ctx == &conn);
     seen.downs++;
     seen.reason = reason;
+    if (keeps_down)
+        return;
     if (conn)
         ofi_provider.conn_close((struct prov_conn *)conn);
     conn = NULL;
@@ -266,12 +269,36 @@ int __wrap_pthread_mutex_unlock(pthread_mutex_t *lock)
     return __real_pthread_mutex_unlock(lock);
 }
 
+static int count_callbacks(void)
+{
+    return (int)(seen.requests + seen.ups + seen.downs + seen.messages + seen.notices + seen.dones);
+}
+
+/* A poll returns the number of its callbacks. */
+static void poll_ep(void)
+{
+    int before = count_callbacks();
+    int calls = ofi_provider.ep_poll((struct prov_ep *)ep);
+
+    CHECK(calls == count_callbacks() - before);
+}
+
 static void poll_all(void)
 {
     for (int i = 0; i < 4; i++) {
         ofi_provider.progress(&prov->base);
-        ofi_provider.ep_poll((struct prov_ep *)ep);
+        poll_ep();
     }
+}
+
+/* The free buffers of a pool. */
+static __attribute__((unused)) unsigned int count_free(const struct fp_pool *pool)
+{
+    unsigned int n = 0;
+
+    for (const struct fp_buf *buf = pool->free; buf; buf = buf->next)
+        n++;
+    return n;
 }
 
 static __attribute__((unused)) void open_all(void)
