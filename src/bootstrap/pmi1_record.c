@@ -98,10 +98,10 @@ static int put_piece(const struct name *name, unsigned int piece, const char *va
     return -EIO;
 }
 
-/* The number of hexadecimal digits in a piece. */
+/* The number of hexadecimal digits in a piece, of whole bytes. */
 static size_t piece_digits(void)
 {
-    return here.info->value_max - 1 - HEAD_MAX;
+    return (here.info->value_max - 1 - HEAD_MAX) / 2 * 2;
 }
 
 /* Publishes the first piece last, because readers find the others by it. in_time: see pmi1.h. */
