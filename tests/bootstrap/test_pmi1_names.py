@@ -97,6 +97,11 @@ def check(name, nodes, per_node, expected, keylen=64, vallen=1024, forge=(), ref
     # mpiexec of MPICH 4.2 aborts if a value takes more than some 970 of the 1024 characters that it allows
     if launcher.longest[0] >= keylen or launcher.longest[1] >= min(vallen, 900):
         faults.append(f'a name of {launcher.longest[0]} characters, a value of {launcher.longest[1]}')
+    # records of a node are for other nodes, and for more than two processes
+    nodes_published = len({published.split('.node.')[1].split('.')[0] for published in launcher.names
+                           if '.node.' in published})
+    if nodes_published != (nodes if nodes > 1 and per_node > 2 and 'node' not in refuse else 0):
+        faults.append(f'{nodes_published} nodes were published')
     print(f'{name}: questions {asked}, longest name and value {launcher.longest}')
     if faults:
         FAILURES.append(name)
@@ -110,6 +115,7 @@ check('one node', 1, 6, lambda rank: int(rank > 0))
 check('no board', 1, 6, lambda rank: 5 + 4 * int(rank > 0), refuse=['board'])
 check('forged board', 1, 6, lambda rank: 5 + 4 * int(rank > 0), forge=['board'])
 check('alone on a node', 4, 1, lambda rank: 3)
+check('two on a node', 2, 2, lambda rank: int(rank % 2 > 0) + 2)
 # of the other node: the first process, then all in the pieces for records of 255 bytes
 check('two nodes', 2, 4, lambda rank: int(rank % 4 > 0) + 1 + 3)
 check('node not published', 2, 4, lambda rank: int(rank % 4 > 0) + 4 + 2, refuse=['node'])
