@@ -78,6 +78,26 @@ static void vcq(bool with_error)
     ut_close_all(&own);
 }
 
+/* A VCQ in session mode, which is freed with puts that no schedule pointer lets start. */
+static void vcq_session(bool with_error)
+{
+    struct ut_end own;
+
+    (void)with_error;
+    ut_end_open(&own, 0, UTOFU_VCQ_FLAG_SESSION_MODE, SIZE);
+    for (int i = 0; i < 3; i++) {
+        struct ut_comm comm = {.kind = UT_PUT,
+                               .vcq = own.vcq,
+                               .rmt = own.id,
+                               .lcl_stadd = own.stadd,
+                               .rmt_stadd = own.stadd + SIZE / 2,
+                               .length = PUT,
+                               .flags = UT_TCQ};
+        ut_submit(&comm);
+    }
+    ut_end_close(&own);
+}
+
 /* A VCQ of one process lives once, and that of the other through all lives. */
 static void connection(bool with_error)
 {
@@ -251,6 +271,7 @@ static const struct kind {
 } kinds[] = {
     {"vcq", vcq, false, NONE},
     {"vcq_error", vcq, true, NONE},
+    {"vcq_session", vcq_session, false, NONE},
     {"connection", connection, false, OF_RANK_0},
     {"connection_error", connection, true, OF_RANK_0},
     {"connection_breaks", connection_breaks, true, BOTH},
@@ -303,6 +324,11 @@ Test(lives, vcq)
 Test(lives, vcq_error)
 {
     run("vcq_error");
+}
+
+Test(lives, vcq_session)
+{
+    run("vcq_session");
 }
 
 Test(lives, connection)
