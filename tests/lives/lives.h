@@ -26,10 +26,18 @@
 enum { LIVES_DEFAULT = 300, LIVES_MIN = 20 };
 
 /* What a process has. */
-enum lives_kind { LIVES_HEAP, LIVES_RSS, LIVES_FDS, LIVES_MAPS, LIVES_THREADS, LIVES_KINDS };
+enum lives_kind {
+    LIVES_HEAP,
+    LIVES_RSS,
+    LIVES_WRITABLE, /* also pages that nobody has touched */
+    LIVES_FDS,
+    LIVES_MAPS,
+    LIVES_THREADS,
+    LIVES_KINDS
+};
 
 struct lives_sample {
-    long of[LIVES_KINDS]; /* bytes, bytes, numbers */
+    long of[LIVES_KINDS]; /* three of bytes, then numbers */
 };
 
 struct lives {
@@ -68,14 +76,20 @@ static inline long lives_entries(const char *path)
     return count;
 }
 
-static inline long lives_mappings(void)
+/* The number of mappings, and the bytes of those that are writable: neighbours are one mapping. */
+static inline long lives_mappings(long *writable)
 {
     FILE *file = fopen("/proc/self/maps", "r");
+    unsigned long from, to;
+    char line[4200], mode[8];
     long lines = 0;
-    int c;
 
-    while (file && (c = fgetc(file)) != EOF)
-        lines += c == '\n';
+    *writable = 0;
+    while (file && fgets(line, sizeof(line), file)) {
+        lines++;
+        if (sscanf(line, "%lx-%lx %7s", &from, &to, mode) == 3 && mode[1] == 'w')
+            *writable += (long)(to - from);
+    }
     if (file)
         fclose(file);
     return lines;
@@ -103,7 +117,7 @@ static inline struct lives_sample lives_take(void)
     s.of[LIVES_HEAP] = (long)(info.uordblks + info.hblkhd);
     s.of[LIVES_RSS] = lives_resident();
     s.of[LIVES_FDS] = lives_entries("/proc/self/fd");
-    s.of[LIVES_MAPS] = lives_mappings();
+    s.of[LIVES_MAPS] = lives_mappings(&s.of[LIVES_WRITABLE]);
     s.of[LIVES_THREADS] = lives_entries("/proc/self/task");
     return s;
 }
@@ -161,7 +175,7 @@ static inline bool lives_next(struct lives *l)
  * of the heap for few lives; a few objects that are used again. */
 static inline long lives_limit(const struct lives *l, enum lives_kind kind)
 {
-    enum { KIB = 1024, MIB = 1024 * KIB, FDS = 8, MAPS = 24, THREADS = 1 };
+    enum { KIB = 1024, MIB = 1024 * KIB, WRITABLE = 32 * MIB, FDS = 8, MAPS = 24, THREADS = 1 };
     const char *set = getenv("UT_LIVES_KEPT");
     long heap = 128L * KIB + 8 * l->total, kept = set ? atol(set) * l->total : 0;
 
@@ -170,6 +184,8 @@ static inline long lives_limit(const struct lives *l, enum lives_kind kind)
         return kept + (heap < MIB ? heap : MIB);
     case LIVES_RSS:
         return kept + MIB;
+    case LIVES_WRITABLE:
+        return kept + WRITABLE;
     case LIVES_FDS:
         return FDS;
     case LIVES_MAPS:
@@ -181,7 +197,7 @@ static inline long lives_limit(const struct lives *l, enum lives_kind kind)
 
 static inline void lives_tell(FILE *to, const struct lives *l)
 {
-    static const char *const names[] = {"heap", "rss", "fds", "maps", "threads"};
+    static const char *const names[] = {"heap", "rss", "writable", "fds", "maps", "threads"};
     const char *provider = getenv("UTOFU_PROVIDER");
 
     fprintf(to, "lives %s provider=%s rank=%d lives=%ld", l->name, provider ? provider : "auto",
