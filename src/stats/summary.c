@@ -250,8 +250,8 @@ static bool on_message(struct conn *c, const struct head *h)
         c->kind = h->type == MSG_CHILD ? CHILD : UP;
         return true;
     case MSG_RECORD:
-        if (c->kind != CHILD || summary.packed ||
-            !ut_record_merge(summary.record, c->in + sizeof(*h), h->size))
+        /* of a child: read_conn() takes no bytes of others, and no record is empty */
+        if (summary.packed || !ut_record_merge(summary.record, c->in + sizeof(*h), h->size))
             return false;
         send_head(c->fd, MSG_TAKEN, 0, 0);
         return false; /* this was the last message of the child */
