@@ -50,14 +50,15 @@ static bool open_all(void)
     la_wait_setup();
     la_sync_setup();
     la_rcache_setup();
-    if (!la_watch_setup())
-        return false;
-    if (la_net_setup()) {
-        if (la_control_setup())
-            return true;
-        la_net_close();
+    if (la_watch_setup()) {
+        if (la_net_setup()) {
+            if (la_control_setup())
+                return true;
+            la_net_close();
+        }
+        la_watch_close();
     }
-    la_watch_close();
+    la_rcache_close();
     return false;
 }
 

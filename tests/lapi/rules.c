@@ -1,0 +1,1027 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * LAPI at its limits, as one task of a job whose other tasks and whose uTofu the test plays
+ * (played_utofu.h): records of each form, slots of both kinds of lanes, replies, data that are
+ * fetched in fragments or moved by both sides, tasks that are gone, cached registrations, and how
+ * often waiting calls and threads poll, pause and sleep. Starting fails at each call of uTofu and
+ * without memory for each allocation, and leaves nothing behind.
+ */
+#include "played_utofu.h"
+
+#include <errno.h>
+
+#include "../../layers/lapi/assist.h"
+#include "../../layers/lapi/cmpl_thread.h"
+#include "../../layers/lapi/dispatch.h"
+#include "../../layers/lapi/errors.h"
+#include "../../layers/lapi/inbox.h"
+#include "../../layers/lapi/incoming.h"
+#include "../../layers/lapi/net.h"
+#include "../../layers/lapi/peers.h"
+#include "../../layers/lapi/rcache.h"
+#include "../../layers/lapi/receive.h"
+#include "../../layers/lapi/requests.h"
+#include "../../layers/lapi/slots.h"
+#include "../../layers/lapi/wait.h"
+#include "../../layers/lapi/watch.h"
+
+enum { TO = 2, BIG = 20 << 20 };
+
+static lapi_handle_t handle;
+static uint8_t *data; /* of this task: BIG bytes */
+static lapi_info_t info;
+static int num_errors, last_error, last_source;
+
+static void note_error(lapi_handle_t *hndl, int *code, lapi_err_t *type, int *task, int *src)
+{
+    CHECK(*hndl == handle && *type == EXT_ERR && *task == RANK);
+    num_errors++;
+    last_error = *code;
+    last_source = *src;
+}
+
+/*
+ * Begin and end
+ */
+
+static int lowest_free_fd(void)
+{
+    int fd = dup(STDOUT_FILENO);
+
+    close(fd);
+    return fd;
+}
+
+static bool nothing_is_left(long blocks_before, int fd_before)
+{
+    if (num_regions() || num_vcqs || num_maps || num_threads || blocks != blocks_before)
+        printf("%d regions, %d VCQs, %d mappings, %d threads, %ld blocks\n", num_regions(),
+               num_vcqs, num_maps, num_threads, blocks);
+    return num_regions() == 0 && num_vcqs == 0 && num_maps == 0 && num_threads == 0 &&
+           blocks == blocks_before && la.lock.word == 0 && lowest_free_fd() == fd_before;
+}
+
+static void begin(void)
+{
+    for (int i = 0; i < PROCS; i++) {
+        memset(played_memory[i], 0, sizeof(struct la_control_words));
+        nodes[i] = (uint32_t)i;
+        for (uint32_t k = 0; k < 3; k++)
+            played_words((uint32_t)i)->common.partners[k] =
+                id_of(((uint32_t)i + (1u << k)) % PROCS);
+    }
+    mapped_inode = 0;
+    ends = ALL;
+    info = (lapi_info_t){.err_hndlr = note_error};
+    CHECK(LAPI_Init(&handle, &info) == LAPI_SUCCESS);
+    settle();
+    ends = ATOMICS;
+    num_errors = last_error = 0;
+    last_source = NONE;
+    forget();
+}
+
+static void end(void)
+{
+    ends = ALL;
+    settle();
+    for (int i = 0; i < PROCS; i++) {
+        struct la_peer *peer = la_peer_find((uint32_t)i);
+        if (peer != NULL) /* all messages have been received */
+            played_words((uint32_t)i)->freed[peer->lane] = peer->lane_used;
+    }
+    int rc = LAPI_Term(handle);
+    CHECK(rc == (la.watch.num_gone > 0 ? LAPI_ERR_TIMEOUT : LAPI_SUCCESS));
+    CHECK(num_flying == 0 && num_notices == 0);
+    CHECK(nothing_is_left(0, lowest_free_fd()));
+}
+
+static struct la_peer *connect_to(uint32_t rank)
+{
+    int rc = 0;
+
+    ends = ALL;
+    la_lock();
+    struct la_peer *peer = la_peer_connect(rank, &rc);
+    la_unlock();
+    ends = ATOMICS;
+    CHECK(peer != NULL && num_flying == 0);
+    return peer;
+}
+
+static void starts_fail_everywhere(void)
+{
+    int fd = lowest_free_fd();
+
+    info.err_hndlr = note_error;
+    for (int failing = 0; failing < 2; failing++) {
+        for (int i = 0;; i++) {
+            fail_call = failing ? NONE : i;
+            fail_memory = failing ? i : NONE;
+            has_failed = false;
+            lines = 0;
+            int rc = LAPI_Init(&handle, &info);
+            fail_call = fail_memory = NONE;
+            CHECK(rc == (has_failed ? LAPI_ERR_INIT_FAILED : LAPI_SUCCESS));
+            CHECK(!has_failed || lines > 0);
+            if (!has_failed)
+                CHECK(num_threads == 1 && LAPI_Term(handle) == LAPI_SUCCESS);
+            CHECK(nothing_is_left(0, fd));
+            CHECK(LAPI_Probe(handle) == LAPI_ERR_HNDL_INVALID);
+            if (!has_failed)
+                break;
+        }
+    }
+    int inits = la.num_inits;
+    exchange_result = LC_EXCHANGE_FAILED;
+    CHECK(LAPI_Init(&handle, &info) == LAPI_ERR_INIT_FAILED && nothing_is_left(0, fd));
+    exchange_result = LC_EXCHANGE_OK;
+    thread_error = EAGAIN;
+    CHECK(LAPI_Init(&handle, &info) == LAPI_ERR_INIT_FAILED && nothing_is_left(0, fd));
+    CHECK(strstr(line, "no thread for interrupts: error 11") && la.num_inits == inits);
+    thread_error = 0;
+}
+
+static void arguments_of_init(void)
+{
+    CHECK(LAPI_Init(NULL, &info) == LAPI_ERR_RET_PTR_NULL);
+    CHECK(LAPI_Init(&handle, NULL) == LAPI_ERR_INFO_NULL);
+    for (int i = 0; i < 7; i++) {
+        info.reserved[i] = &info;
+        CHECK(LAPI_Init(&handle, &info) == LAPI_ERR_INFO_NONZERO);
+        info.reserved[i] = NULL;
+    }
+    begin();
+    lapi_handle_t other = handle;
+    CHECK(LAPI_Init(&other, &info) == LAPI_ERR_ALL_HNDL_IN_USE && other == handle);
+    CHECK(LAPI_Term(handle + 1) == LAPI_ERR_HNDL_INVALID);
+    la.dispatching = true;
+    CHECK(LAPI_Term(handle) == LAPI_ERR_IN_HNDLR && LAPI_Fence(handle) == LAPI_ERR_IN_HNDLR &&
+          LAPI_Gfence(handle) == LAPI_ERR_IN_HNDLR);
+    la.dispatching = false;
+    end();
+}
+
+/*
+ * Records that are sent
+ */
+
+static const struct la_record *slot_at(uint32_t rank, uint64_t slot)
+{
+    utofu_stadd_t stadd = la_slot_stadd(id_of(rank), (uint32_t)slot);
+
+    return (const struct la_record *)memory_of(stadd, LA_SLOT_SIZE);
+}
+
+enum {
+    RECORD = UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_STRONG_ORDER,
+    LOCAL = UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE,
+};
+
+/* The target has freed all slots, and this task has read that. */
+static void free_slots(struct la_peer *peer)
+{
+    played_words(peer->rank)->freed[peer->lane] = peer->lane_used;
+    la_slots_read_freed(peer);
+    settle();
+    CHECK(peer->lane_freed == peer->lane_used && !peer->freed_read_pending);
+}
+
+static bool is_inline(const struct la_record *rec, uint64_t seq)
+{
+    return rec->flags == LA_INLINE && rec->seq == seq && rec->rank == RANK;
+}
+
+static void records_have_forms(void)
+{
+    static const struct {
+        unsigned int uhdr_len, len, size; /* of the record */
+    } cases[] = {{0, 0, 64},           {0, 24, 64},      {0, 25, 64 + 25},     {4, 16, 64},
+                 {4, 17, 64 + 25},     {8, 16, 64},      {8, 17, 64 + 25},     {12, 8, 64},
+                 {24, 0, 64},          {28, 0, 64 + 32}, {0, 1976, 64 + 1976}, {8, 1968, 64 + 1976},
+                 {1408, 0, 64 + 1408}, {0, 1977, 72},    {8, 1969, 72 + 8}};
+
+    begin();
+    struct la_peer *peer = connect_to(TO);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        unsigned int n = cases[i].uhdr_len, len = cases[i].len;
+        uint32_t padded = (n + 7) / 8 * 8, slot = peer->lane_used % LA_LANE_SLOTS;
+        lapi_cntr_t org = {0};
+        fill(data, 2048, (unsigned int)i);
+        fill(data + 4096, 2048, 99);
+        CHECK(LAPI_Amsend(handle, TO, (void *)7, data + 4096, n, data, len, (lapi_cntr_t *)0x55,
+                          &org, NULL) == LAPI_SUCCESS);
+        bool fetched = cases[i].size < 64 + len && len > 24,
+             is_short = cases[i].size == 64 && !fetched;
+        CHECK(num_flying == 1 && flying[0].kind == PUT && flying[0].size == cases[i].size);
+        CHECK(flying[0].flags ==
+              (is_short ? (unsigned long)RECORD : (unsigned long)RECORD | LOCAL));
+        CHECK((flying[0].edata == LA_EDATA_NO_OP) == is_short);
+        end_flying(0, UTOFU_SUCCESS);
+        progress();
+        const struct la_record *rec = slot_at(TO, slot);
+        size_t header = is_short ? 32 : fetched ? 72 : 64;
+        CHECK(rec->kind == LA_AM && rec->tgt_addr == 7 && rec->tgt_cntr == 0x55);
+        CHECK(rec->rank == RANK && rec->uhdr_len == n && rec->data_len == (fetched ? 0 : len));
+        CHECK(is_short ? is_inline(rec, peer->lane_used) : rec->seq == 0);
+        CHECK(rec->flags == (is_short ? LA_INLINE : fetched ? LA_WANTS_FIN | LA_RENDEZVOUS : 0));
+        CHECK(is_filled((const uint8_t *)rec + header, n, 99));
+        CHECK(
+            is_filled((const uint8_t *)rec + header + padded, fetched ? 0 : len, (unsigned int)i));
+        CHECK(org.value == !fetched && (num_regions() == 3) == fetched);
+        if (fetched) {
+            CHECK(rec->vcq_id == id_of(RANK) && rec->total_len == len);
+            CHECK(rec->org_stadd == (uintptr_t)data);
+            struct la_reply_area *reply = &la.control.replies[rec->req_index];
+            reply->fin = 0;
+            put_arrives(&reply->fin + 1);
+            progress();
+            CHECK(org.value == 1 && num_regions() == 2 && la.requests.num_free == LA_NUM_REQS);
+        }
+        free_slots(peer);
+    }
+    end();
+}
+
+static void long_headers_say_what_replies_are_for(void)
+{
+    lapi_cntr_t cmpl = {0}, org = {0};
+
+    begin();
+    struct la_peer *peer = connect_to(TO);
+    CHECK(LAPI_Put(handle, TO, 8, (void *)0x1000, data, NULL, &org, &cmpl) == LAPI_SUCCESS);
+    CHECK(org.value == 1 && num_flying == 1 && flying[0].size == 72 + 8);
+    finish(0, UTOFU_SUCCESS);
+    const struct la_record *rec = slot_at(TO, 0);
+    CHECK(rec->flags == LA_WANTS_CMPL && rec->total_len == 8 && rec->data_len == 8);
+    CHECK(la.requests.num_free == LA_NUM_REQS - 1 && rec->vcq_id == id_of(RANK));
+    struct la_reply_area *reply = &la.control.replies[rec->req_index];
+    put_arrives(&reply->fin + 1); /* which the record has not asked for */
+    progress();
+    CHECK(cmpl.value == 0 && la.requests.num_free == LA_NUM_REQS - 1);
+    reply->cmpl = 0;
+    put_arrives(&reply->cmpl + 1);
+    put_arrives(&reply->cmpl + 1); /* late, once more */
+    progress();
+    CHECK(cmpl.value == 1 && la.requests.num_free == LA_NUM_REQS && num_errors == 0);
+    CHECK(LAPI_Put(handle, TO, 8, (void *)0x1000, data, NULL, &org, &cmpl) == LAPI_SUCCESS);
+    finish(0, UTOFU_SUCCESS);
+    reply = &la.control.replies[slot_at(TO, 1)->req_index];
+    reply->cmpl = LAPI_ERR_TGT_ADDR; /* the target could not execute it */
+    put_arrives(&reply->cmpl + 1);
+    progress();
+    CHECK(cmpl.value == 1 && num_errors == 1 && last_error == LAPI_ERR_TGT_ADDR);
+    CHECK(last_source == TO && la.requests.num_free == LA_NUM_REQS);
+    CHECK(LAPI_Waitcntr(handle, &cmpl, 2, NULL) == LAPI_ERR_TGT_ADDR);
+    CHECK(LAPI_Waitcntr(handle, &cmpl, 1, NULL) == LAPI_SUCCESS && cmpl.value == 0);
+    free_slots(peer);
+    end();
+}
+
+/*
+ * Slots
+ */
+
+static int put_word(lapi_cntr_t *org)
+{
+    return LAPI_Put(handle, TO, 8, (void *)0x1000, data, NULL, org, NULL);
+}
+
+static bool is_read_of_freed(const struct flying *f, uint32_t lane)
+{
+    return f->kind == GET && f->size == 8 &&
+           f->rmt ==
+               la_control_stadd(id_of(TO), offsetof(struct la_control_words, freed) + 8 * lane);
+}
+
+/* Behind the ninth record the freed slots are read, once; behind the sixteenth requests wait. */
+static void private_lanes_are_full(void)
+{
+    lapi_cntr_t org = {0};
+
+    begin();
+    played_words(TO)->lanes_requested = 3;
+    struct la_peer *peer = connect_to(TO);
+    CHECK(peer->lane == 3 && peer->lane_stadd == la_slot_stadd(id_of(TO), 48));
+    for (int i = 1; i <= 16; i++) {
+        CHECK(put_word(&org) == LAPI_SUCCESS && num_flying == i + (i > 8) && org.value == i);
+        CHECK(flying[i > 9 ? i : i - 1].rmt == la_slot_stadd(id_of(TO), 47 + (uint32_t)i));
+        CHECK(peer->freed_read_pending == (i > 8));
+    }
+    CHECK(is_read_of_freed(&flying[9], 3));
+    CHECK(put_word(&org) == LAPI_SUCCESS && num_flying == 17 && org.value == 16);
+    CHECK(la.requests.num_free == LA_NUM_REQS - 1 && peer->queued);
+    CHECK(put_word(&org) == LAPI_SUCCESS && la.requests.num_free == LA_NUM_REQS - 2);
+    played_words(TO)->freed[3] = 1;
+    finish(9, UTOFU_SUCCESS);
+    CHECK(peer->lane_freed == 1 && peer->lane_used == 17 && org.value == 17);
+    CHECK(flying[16].kind == PUT && flying[16].rmt == la_slot_stadd(id_of(TO), 48));
+    played_words(TO)->freed[3] = 17;
+    settle();
+    CHECK(peer->lane_used == 18 && org.value == 18 && !peer->queued);
+    CHECK(la.requests.num_free == LA_NUM_REQS);
+    peer->lane_freed = 17; /* an old value does not count */
+    played_words(TO)->freed[3] = 5;
+    la_slots_read_freed(peer);
+    settle();
+    CHECK(peer->lane_freed == 17);
+    la_slots_read_freed(peer);
+    finish(0, UTOFU_ERR_MRQ_OTHER);
+    CHECK(!peer->freed_read_pending && peer->lane_freed == 17);
+    peer->gone = true;
+    la_slots_read_freed(peer);
+    CHECK(num_flying == 0);
+    peer->gone = false;
+    end();
+}
+
+static void tickets_of_the_shared_lane(void)
+{
+    lapi_cntr_t org = {0};
+
+    begin();
+    played_words(TO)->lanes_requested = 32;
+    played_words(TO)->next_ticket = 1000;
+    played_words(TO)->freed[32] = 0;
+    struct la_peer *peer = connect_to(TO);
+    CHECK(peer->lane == LA_PRIVATE_LANES && played_words(TO)->lanes_requested == 33);
+    CHECK(put_word(&org) == LAPI_SUCCESS && org.value == 0); /* ticket 1000: not yet */
+    CHECK(num_flying == 1 && is_read_of_freed(&flying[0], 32) && peer->has_ticket);
+    played_words(TO)->freed[32] = 936; /* 64 slots: 1000 is the first behind */
+    finish(0, UTOFU_SUCCESS);
+    CHECK(peer->lane_freed == 936 && org.value == 0 && peer->has_ticket);
+    played_words(TO)->freed[32] = 937;
+    finish(0, UTOFU_SUCCESS);
+    CHECK(org.value == 1 && !peer->has_ticket && played_words(TO)->next_ticket == 1001);
+    int at = flying[0].kind == PUT ? 0 : 1;
+    CHECK(flying[at].rmt == la_slot_stadd(id_of(TO), 512 + 1000 % 64));
+    CHECK(flying[at].size == LA_CACHE_LINE && flying[at].flags == ((unsigned long)RECORD | LOCAL));
+    finish(at, UTOFU_SUCCESS);
+    CHECK(slot_at(TO, 512 + 1000 % 64)->seq == 0);
+    played_words(TO)->freed[32] = peer->lane_used;
+    end();
+}
+
+/* Buffers of inline records are free again when the TCQ says so, every sixteenth. */
+static void inline_buffers_run_out(void)
+{
+    begin();
+    struct la_peer *peer = connect_to(TO);
+    peer->lane_freed = peer->lane_used + 1000;
+    for (int i = 1; i <= 64; i++) {
+        peer->lane_freed = peer->lane_used;
+        CHECK(put_word(NULL) == LAPI_SUCCESS && num_flying == i && flying[i - 1].size == 64);
+        CHECK(flying[i - 1].edata == LA_EDATA_NO_OP);
+        CHECK(((flying[i - 1].flags & UTOFU_ONESIDED_FLAG_TCQ_NOTICE) != 0) == (i % 16 == 0));
+        CHECK((flying[i - 1].cbdata != NULL) == (i % 16 == 0));
+        CHECK(flying[i - 1].lcl ==
+              la.net.port.bounce_stadd + LA_NUM_OPS * LA_SLOT_SIZE + (uint64_t)(i - 1) * 64);
+    }
+    peer->lane_freed = peer->lane_used;
+    CHECK(put_word(NULL) == LAPI_SUCCESS && num_flying == 65);
+    CHECK(flying[64].edata != LA_EDATA_NO_OP); /* an op instead */
+    for (int i = 0; i < 16; i++)
+        end_flying(0, UTOFU_SUCCESS);
+    CHECK(num_sent == 1 && la_inline_alloc() == la.net.inline_buffers[0] && num_sent == 0);
+    CHECK(la.net.inline_sent == 16 && la.net.inline_posted == 64);
+    peer->lane_freed = peer->lane_used;
+    settle();
+    CHECK(la.net.inline_sent == 64);
+    end();
+}
+
+/* Long messages of 1 to n fragments: requests without a place in the TOQ wait for it. */
+static void full_queues_are_waited_for(void)
+{
+    lapi_cntr_t org = {0};
+
+    begin();
+    struct la_peer *peer = connect_to(TO);
+    num_tcq_polls = 0;
+    busy_starts = 5;
+    CHECK(put_word(&org) == LAPI_SUCCESS && busy_starts == 0 && num_flying == 1);
+    CHECK(num_tcq_polls >= 5 && org.value == 1 && lines == 0);
+    busy_starts = 5;
+    CHECK(LAPI_Put(handle, TO, 100, (void *)0x1000, data, NULL, &org, NULL) == LAPI_SUCCESS);
+    CHECK(busy_starts == 0 && num_flying == 2 && org.value == 2);
+    settle();
+    free_slots(peer);
+    struct la_record rec = {.rank = TO, .vcq_id = id_of(TO), .req_index = 5};
+    busy_starts = 3;
+    la_lock();
+    la_send_reply(&rec, LA_WANTS_FIN, 77);
+    la_send_reply(&rec, LA_WANTS_CMPL, 78);
+    la_unlock();
+    CHECK(busy_starts == 0 && num_flying == 2 && flying[0].value == 77 && flying[1].value == 78);
+    CHECK(flying[0].rmt == la_reply_stadd(id_of(TO), 5, 0) &&
+          flying[1].rmt == la_reply_stadd(id_of(TO), 5, 8));
+    CHECK(flying[0].flags == UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE);
+    settle();
+    peer->gone = true;
+    la_send_reply(&rec, LA_WANTS_FIN, 77);
+    CHECK(num_flying == 0);
+    peer->gone = false;
+    end();
+}
+
+/*
+ * Gets and atomics
+ */
+
+static void gets_bring_bytes(void)
+{
+    static const unsigned int sizes[] = {0, 1, 8, 111, 112, 113};
+    uint8_t *to = data + 8192;
+
+    begin();
+    struct la_peer *peer = connect_to(TO);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        lapi_cntr_t org = {0};
+        uint64_t slot = peer->lane_used % LA_LANE_SLOTS;
+        memset(to, 0, 256);
+        CHECK(LAPI_Get(handle, TO, sizes[i], (void *)0x1000, to, NULL, &org) == LAPI_SUCCESS);
+        CHECK(num_flying == 1 && flying[0].size == 72 && org.value == 0);
+        finish(0, UTOFU_SUCCESS);
+        const struct la_record *rec = slot_at(TO, slot);
+        CHECK(rec->kind == LA_GET && rec->flags == LA_WANTS_FIN && rec->total_len == sizes[i]);
+        CHECK(rec->data_len == 0 && rec->tgt_addr == 0x1000);
+        struct la_reply_area *reply = &la.control.replies[rec->req_index];
+        if (sizes[i] == 0 || sizes[i] > 112) { /* the target has put the data */
+            CHECK((num_regions() == 3) == (sizes[i] > 112));
+            CHECK(rec->org_stadd == (sizes[i] > 112 ? (uintptr_t)to : 0));
+            reply->fin = 0;
+            put_arrives(&reply->fin + 1);
+        } else {
+            fill(reply->get_data, sizes[i], 3);
+            if (sizes[i] > 1) { /* of another length: not for this request */
+                put_arrives(reply->get_data + sizes[i] - 1);
+                progress();
+                CHECK(org.value == 0);
+            }
+            put_arrives(reply->get_data + sizes[i]);
+        }
+        progress();
+        CHECK(org.value == 1 && num_regions() == 2 && la.requests.num_free == LA_NUM_REQS);
+        CHECK(sizes[i] > 112 || (is_filled(to, sizes[i], 3) && to[sizes[i]] == 0));
+        free_slots(peer);
+    }
+    end();
+}
+
+static void atomics_bring_old_values(void)
+{
+    int in[2] = {5, 6}, prev = 0;
+    long long in64[2] = {1ll << 40, 1ll << 41}, prev64 = 0;
+    lapi_cntr_t org = {0};
+
+    begin();
+    struct la_peer *peer = connect_to(TO);
+    for (int op = FETCH_AND_ADD; op < LAPI_RMW_END; op++) {
+        for (int wide = 0; wide < 2; wide++) {
+            uint64_t slot = peer->lane_used % LA_LANE_SLOTS;
+            CHECK((wide ? LAPI_Rmw64(handle, (RMW_ops_t)op, TO, (long long *)0x1000, in64, &prev64,
+                                     &org)
+                        : LAPI_Rmw(handle, (RMW_ops_t)op, TO, (int *)0x1004, in, &prev, &org)) ==
+                  LAPI_SUCCESS);
+            settle();
+            const struct la_record *rec = slot_at(TO, slot);
+            CHECK(rec->kind == (wide ? LA_RMW64 : LA_RMW) && rec->rmw_op == op);
+            CHECK(rec->tgt_addr == (wide ? 0x1000u : 0x1004u));
+            CHECK(rec->operand == (wide ? (uint64_t)in64[op == COMPARE_AND_SWAP]
+                                        : (uint64_t)in[op == COMPARE_AND_SWAP]));
+            CHECK(rec->compare == (wide ? (uint64_t)in64[0] : (uint64_t)in[0]));
+            struct la_reply_area *reply = &la.control.replies[rec->req_index];
+            reply->fin = wide ? 1ull << 50 : 12345; /* no error, but the old value */
+            put_arrives(&reply->fin + 1);
+            progress();
+            CHECK(wide ? prev64 == 1ll << 50 : prev == 12345);
+            CHECK(num_errors == 0 && la.requests.num_free == LA_NUM_REQS);
+            free_slots(peer);
+        }
+    }
+    CHECK(org.value == 8);
+    end();
+}
+
+/*
+ * Records that arrive
+ */
+
+static struct la_record *own_slot(uint32_t slot)
+{
+    return (struct la_record *)la.control.inbox[slot];
+}
+
+static int num_header_calls, num_handler_calls;
+static void *header_returns, *header_uhdr, *header_data;
+static uint header_uhdr_len, header_src;
+static ulong header_len;
+static lapi_ret_flags_t header_ret = LAPI_SEND_REPLY;
+static lapi_ctl_t header_ctl;
+static compl_hndlr_t *header_handler;
+
+static void note_handler(lapi_handle_t *hndl, void *arg)
+{
+    CHECK(*hndl == handle && arg == &num_handler_calls);
+    num_handler_calls++;
+}
+
+static void *note_header(lapi_handle_t *hndl, void *uhdr, uint *uhdr_len, ulong *msg_len,
+                         compl_hndlr_t **handler, void **arg)
+{
+    lapi_return_info_t *in = (lapi_return_info_t *)msg_len;
+
+    CHECK(*hndl == handle && la.dispatching);
+    num_header_calls++;
+    header_uhdr = uhdr;
+    header_uhdr_len = *uhdr_len;
+    header_len = *msg_len;
+    header_src = in->src;
+    header_data = in->udata_one_pkt_ptr;
+    in->ret_flags = header_ret;
+    in->ctl_flags = header_ctl;
+    *handler = header_handler;
+    *arg = &num_handler_calls;
+    return header_returns;
+}
+
+/* The next record of the first private lane, whose notice comes, too. */
+static uint64_t next_record;
+
+static void receive(const struct la_record *rec, const void *behind, size_t size)
+{
+    size_t header = rec->flags & LA_INLINE              ? LA_INLINE_HEADER_SIZE
+                    : rec->flags & LA_LONG_HEADER_FLAGS ? LA_LONG_HEADER_SIZE
+                                                        : LA_SHORT_HEADER_SIZE;
+    uint8_t *slot = (uint8_t *)own_slot((uint32_t)(next_record % LA_LANE_SLOTS));
+
+    memcpy(slot, rec, sizeof(*rec));
+    if (size > 0)
+        memcpy(slot + header, behind, size);
+    ((struct la_record *)slot)->seq = rec->flags & LA_INLINE ? next_record + 1 : 0;
+    put_arrives(rec->flags & LA_INLINE ? slot + 64 : slot + header + size);
+    next_record++;
+    progress();
+}
+
+static void begin_receiving(void)
+{
+    begin();
+    next_record = 0;
+    la.control.words->lanes_requested = 1;
+    num_header_calls = num_handler_calls = 0;
+    header_returns = NULL;
+    header_handler = NULL;
+    header_ret = LAPI_SEND_REPLY;
+    header_ctl = LAPI_CTL_NONE;
+    CHECK(LAPI_Addr_set(handle, (void *)(uintptr_t)note_header, 7) == LAPI_SUCCESS);
+}
+
+static const struct la_record good = {
+    .kind = LA_PUT, .rank = TO, .data_len = 8, .req_index = LA_NUM_REQS - 1};
+
+#define BAD(...)                                                                                   \
+    {                                                                                              \
+        __VA_ARGS__, false                                                                         \
+    }
+#define FINE(...)                                                                                  \
+    {                                                                                              \
+        __VA_ARGS__, true                                                                          \
+    }
+enum { FIN = LA_WANTS_FIN, CMPL = LA_WANTS_CMPL, FETCH = LA_WANTS_FIN | LA_RENDEZVOUS };
+static const struct record_case {
+    uint8_t kind, flags;
+    uint16_t uhdr_len, rmw_op;
+    uint32_t rank, data_len, req;
+    uint64_t total_len, list_size, tgt_addr;
+    bool good;
+} record_cases[] = {
+    FINE(LA_AM, 0, 0, 0, 4, 0, 1023, 0, 0, 8),
+    BAD(0, 0, 0, 0, 4, 0, 1023, 0, 0, 8),
+    BAD(LA_LAST_KIND + 1, FIN, 0, 0, 4, 0, 1023, 0, 0, 8),
+    BAD(LA_AM, 0, 0, 0, 5, 0, 0, 0, 0, 8),
+    BAD(LA_AM, 0, 0, 0, 4, 0, 1024, 0, 0, 8),
+    FINE(LA_AM, 0, 1408, 0, 4, 0, 0, 0, 0, 8),
+    BAD(LA_AM, 0, 1409, 0, 4, 0, 0, 0, 0, 8),
+    FINE(LA_PUT, 0, 0, 0, 4, 1984, 0, 0, 0, 8),
+    BAD(LA_PUT, 0, 0, 0, 4, 1985, 0, 0, 0, 8),
+    FINE(LA_PUT, 0, 1, 0, 4, 1976, 0, 0, 0, 8),
+    BAD(LA_PUT, 0, 1, 0, 4, 1977, 0, 0, 0, 8),
+    FINE(LA_PUT, CMPL, 0, 0, 4, 1976, 0, 1976, 0, 8),
+    BAD(LA_PUT, CMPL, 0, 0, 4, 1977, 0, 1977, 0, 8),
+    BAD(LA_PUT, 0, 0, 0, 4, 2049, 0, 0, 0, 8),
+    BAD(LA_PUT, 0, 0, 0, 4, UINT32_MAX - 1000, 0, 0, 0, 8),
+    FINE(LA_PUT, LA_INLINE, 0, 0, 4, 24, 0, 0, 0, 8),
+    BAD(LA_PUT, LA_INLINE, 0, 0, 4, 25, 0, 0, 0, 8),
+    BAD(LA_PUT, LA_INLINE | FIN, 0, 0, 4, 8, 0, 8, 0, 8),
+    BAD(LA_PUT, LA_INLINE | CMPL, 0, 0, 4, 8, 0, 8, 0, 8),
+    BAD(LA_PUT, LA_VECTOR, 0, 0, 4, 8, 0, 8, 0, 8),
+    FINE(LA_AM, LA_VECTOR, 0, 0, 4, 8, 0, 8, 0, 8),
+    BAD(LA_PUT, LA_ASSIST, 0, 0, 4, 8, 0, 8, 0, 8),
+    BAD(LA_PUT, LA_ASSIST | FIN, 0, 0, 4, 8, 0, 8, 0, 8),
+    FINE(LA_PUT, LA_ASSIST | FETCH, 0, 0, 4, 0, 0, 8, 0, 8),
+    FINE(LA_AM, LA_ASSIST | FETCH, 0, 0, 4, 0, 0, 8, 0, 8),
+    BAD(LA_GET, LA_ASSIST | FETCH, 0, 0, 4, 0, 0, 8, 0, 8),
+    BAD(LA_PUTV, LA_ASSIST | FETCH, 0, 0, 4, 0, 0, 16, 16, 8),
+    BAD(LA_PUT, 64, 0, 0, 4, 8, 0, 8, 0, 8),
+    BAD(LA_PUT, LA_RENDEZVOUS, 0, 0, 4, 0, 0, 8, 0, 8),
+    BAD(LA_GET, FETCH, 0, 0, 4, 0, 0, 8, 0, 8),
+    BAD(LA_RMW, FETCH, 0, 0, 4, 0, 0, 8, 0, 8),
+    BAD(LA_RMW64, FETCH, 0, 0, 4, 0, 0, 8, 0, 8),
+    BAD(LA_GET, 0, 0, 0, 4, 0, 0, 8, 0, 8),
+    BAD(LA_GET, CMPL, 0, 0, 4, 0, 0, 8, 0, 8),
+    FINE(LA_GET, FIN, 0, 0, 4, 0, 0, 8, 0, 8),
+    FINE(LA_GET, FIN, 0, 0, 4, 0, 0, LAPI_MAX_MSG_SZ, 0, 8),
+    BAD(LA_GET, FIN, 0, 0, 4, 0, 0, LAPI_MAX_MSG_SZ + 1, 0, 8),
+    FINE(LA_RMW, FIN, 0, 3, 4, 0, 0, UINT64_MAX, 0, 4),
+    BAD(LA_RMW, FIN, 0, 4, 4, 0, 0, 0, 0, 4),
+    BAD(LA_RMW, FIN, 0, 0, 4, 0, 0, 0, 0, 0),
+    BAD(LA_RMW, FIN, 0, 0, 4, 0, 0, 0, 0, 2),
+    BAD(LA_RMW, 0, 0, 0, 4, 0, 0, 0, 0, 4),
+    FINE(LA_RMW64, FIN, 0, 0, 4, 0, 0, UINT64_MAX, 0, 8),
+    BAD(LA_RMW64, FIN, 0, 0, 4, 0, 0, 0, 0, 4),
+    FINE(LA_PUTV, FIN, 0, 0, 4, 24, 0, 24, 16, 8),
+    BAD(LA_PUTV, CMPL, 0, 0, 4, 24, 0, 24, 16, 8),
+    BAD(LA_PUTV, FIN, 0, 0, 4, 24, 0, 24, 17, 8),
+    FINE(LA_PUTV, FIN, 0, 0, 4, 16, 0, 16, 16, 8),
+    BAD(LA_PUTV, FIN, 0, 0, 4, 16, 0, 15, 16, 8),
+    BAD(LA_PUTV, FIN, 0, 0, 4, 15, 0, 16, 16, 8),
+    FINE(LA_PUTV, FETCH, 0, 0, 4, 0, 0, 16, 16, 8),
+    BAD(LA_GETV, FIN, 0, 0, 4, 8, 0, 24, 16, 8),
+    FINE(LA_GETV, FIN, 0, 0, 4, 16, 0, 24, 16, 8),
+};
+
+static void records_are_checked(void)
+{
+    begin();
+    for (size_t i = 0; i < sizeof(record_cases) / sizeof(record_cases[0]); i++) {
+        const struct record_case *c = &record_cases[i];
+        struct la_record rec = {.kind = c->kind,
+                                .flags = c->flags,
+                                .uhdr_len = c->uhdr_len,
+                                .rmw_op = c->rmw_op,
+                                .rank = c->rank,
+                                .data_len = c->data_len,
+                                .req_index = (uint16_t)c->req,
+                                .total_len = c->total_len,
+                                .list_size = c->list_size,
+                                .tgt_addr = c->tgt_addr};
+        if (la_record_is_valid(&rec) != c->good)
+            printf("record %zu\n", i);
+        CHECK(la_record_is_valid(&rec) == c->good);
+    }
+    end();
+    begin_receiving();
+    struct la_record rec = good;
+    rec.rank = PROCS;
+    rec.tgt_addr = (uintptr_t)data;
+    memset(data, 1, 8);
+    receive(&rec, &rec, 8);
+    CHECK(lines == 1 && strstr(line, "dropped an invalid record") && data[0] == 1);
+    CHECK(la.control.words->freed[0] == 1);
+    end();
+}
+
+/* Data and headers that are in the record. */
+static void short_messages_arrive(void)
+{
+    uint8_t behind[256];
+    lapi_cntr_t tgt = {0};
+
+    begin_receiving();
+    fill(behind, sizeof(behind), 5);
+    for (int is_short = 0; is_short < 2; is_short++) {
+        uint8_t flags = is_short ? LA_INLINE : 0;
+        struct la_record put = {.kind = LA_PUT,
+                                .flags = flags,
+                                .rank = TO,
+                                .tgt_addr = (uintptr_t)data,
+                                .tgt_cntr = (uintptr_t)&tgt,
+                                .data_len = 24};
+        memset(data, 0, 64);
+        receive(&put, behind, 24);
+        CHECK(is_filled(data, 24, 5) && data[24] == 0 && tgt.value == 1 && num_flying == 0);
+        struct la_record am = {.kind = LA_AM,
+                               .flags = flags,
+                               .uhdr_len = 4,
+                               .rank = TO,
+                               .tgt_addr = 7,
+                               .tgt_cntr = (uintptr_t)&tgt,
+                               .data_len = 16};
+        header_returns = data + 100;
+        memset(data, 0, 200);
+        receive(&am, behind, 24);
+        CHECK(num_header_calls == 1 && header_uhdr_len == 4 && header_len == 16);
+        CHECK(header_src == TO && is_filled(header_uhdr, 4, 5) && header_data != NULL);
+        CHECK(memcmp(data + 100, behind + 8, 16) == 0 && data[116] == 0 && tgt.value == 2);
+        header_ctl = LAPI_BURY_MSG; /* the header handler has them already */
+        memset(data, 0, 200);
+        receive(&am, behind, 24);
+        CHECK(data[100] == 0 && tgt.value == 3);
+        header_ctl = LAPI_CTL_NONE;
+        header_returns = NULL;
+        receive(&am, behind, 24);
+        CHECK(data[100] == 0 && tgt.value == 4 && num_errors == 0);
+        am.uhdr_len = 0;
+        am.data_len = 0;
+        receive(&am, behind, 0);
+        CHECK(header_uhdr == NULL && header_data == NULL && header_len == 0 && tgt.value == 5);
+        header_handler = note_handler; /* inline */
+        receive(&am, behind, 0);
+        CHECK(num_handler_calls == 1 && tgt.value == 6 && !la_incoming_in_use());
+        header_ret = LAPI_NORMAL; /* in its thread */
+        receive(&am, behind, 0);
+        CHECK(num_handler_calls == 1 && tgt.value == 6 && la_incoming_in_use());
+        CHECK(la_cmpl_thread_is_busy());
+        run_handlers();
+        CHECK(num_handler_calls == 2 && tgt.value == 7 && !la_incoming_in_use());
+        CHECK(!la_cmpl_thread_is_busy());
+        header_handler = NULL;
+        header_ret = LAPI_SEND_REPLY;
+        tgt.value = num_header_calls = num_handler_calls = 0;
+    }
+    end();
+}
+
+static bool is_reply(const struct flying *f, uint32_t req, uint32_t offset, uint64_t value)
+{
+    return f->kind == WORD && f->size == 8 && f->value == value && f->id == id_of(TO) &&
+           f->rmt == la_reply_stadd(id_of(TO), req, offset);
+}
+
+static void messages_without_a_handler_are_refused(void)
+{
+    struct la_record am = {
+        .kind = LA_AM, .rank = TO, .tgt_addr = 8, .req_index = 3, .vcq_id = id_of(TO)};
+
+    begin_receiving();
+    for (int kind = 0; kind < 4; kind++) {
+        am.flags = (uint8_t[]){0, CMPL, FIN, FIN | CMPL}[kind];
+        forget();
+        num_errors = 0;
+        receive(&am, NULL, 0);
+        CHECK(lines == 1 && strstr(line, "header handler that is not set") && num_errors == 1);
+        CHECK(last_error == LAPI_ERR_HDR_HNDLR_NULL && last_source == TO);
+        CHECK(num_flying == (am.flags != 0));
+        if (num_flying)
+            CHECK(is_reply(&flying[0], 3, am.flags & FIN ? 0 : 8, LAPI_ERR_HDR_HNDLR_NULL));
+        settle();
+    }
+    am.tgt_addr = (uintptr_t)data; /* no function */
+    receive(&am, NULL, 0);
+    CHECK(num_errors == 2 && num_header_calls == 0);
+    settle();
+    am.tgt_addr = 7;
+    am.flags = FETCH;
+    am.total_len = 3000;
+    receive(&am, NULL, 0);
+    CHECK(num_header_calls == 1 && last_error == LAPI_ERR_TGT_ADDR_NULL && num_flying == 1);
+    CHECK(is_reply(&flying[0], 3, 0, LAPI_ERR_TGT_ADDR_NULL) && !la_incoming_in_use());
+    settle();
+    am.flags = FIN | CMPL; /* in the record: both replies */
+    am.total_len = am.data_len = 8;
+    receive(&am, data, 8);
+    CHECK(num_flying == 2 && is_reply(&flying[0], 3, 0, 0) && is_reply(&flying[1], 3, 8, 0));
+    end();
+}
+
+static void atomics_are_executed(void)
+{
+    static const uint64_t wanted[] = {0x10 + 0x21, 0x10 | 0x21, 0x21, 0x10};
+    uint64_t word;
+
+    begin_receiving();
+    for (int wide = 0; wide < 2; wide++) {
+        for (uint16_t op = 0; op < LAPI_RMW_END + 1; op++) {
+            bool equal = op == LAPI_RMW_END; /* compare and swap, again */
+            struct la_record rec = {.kind = wide ? LA_RMW64 : LA_RMW,
+                                    .flags = FIN,
+                                    .rank = TO,
+                                    .vcq_id = id_of(TO),
+                                    .req_index = 9,
+                                    .rmw_op = equal ? COMPARE_AND_SWAP : op,
+                                    .tgt_addr = (uintptr_t)&word,
+                                    .operand = 0x21,
+                                    .compare = equal ? 0x10 : 0x11};
+            word = 0xf0000000010;
+            if (wide) {
+                word = 0x10;
+            }
+            receive(&rec, NULL, 0);
+            CHECK(num_flying == 1 && is_reply(&flying[0], 9, 0, 0x10));
+            CHECK(word == (equal ? 0x21 : wanted[op]) + (wide ? 0 : 0xf0000000000));
+            settle();
+        }
+    }
+    end();
+}
+
+static void short_gets_are_answered(void)
+{
+    struct la_record rec = {
+        .kind = LA_GET, .flags = FIN, .rank = TO, .vcq_id = id_of(TO), .req_index = 4};
+    lapi_cntr_t tgt = {0};
+
+    begin_receiving();
+    rec.tgt_addr = (uintptr_t)data;
+    rec.tgt_cntr = (uintptr_t)&tgt;
+    fill(data, 256, 6);
+    receive(&rec, NULL, 0);
+    CHECK(num_flying == 1 && is_reply(&flying[0], 4, 0, 0) && tgt.value == 1);
+    settle();
+    for (uint64_t size = 1; size <= 113; size += 28) {
+        rec.total_len = size;
+        receive(&rec, NULL, 0);
+        CHECK(num_flying == 1 && flying[0].kind == PUT && flying[0].size == size);
+        CHECK(size > 112 ? flying[0].rmt == rec.org_stadd
+                         : flying[0].rmt == la_reply_stadd(id_of(TO), 4, 16));
+        CHECK(size > 112 ||
+              flying[0].flags == ((unsigned long)UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE | LOCAL));
+        CHECK(is_filled((void *)(uintptr_t)flying[0].lcl, size, 6));
+        CHECK(la_incoming_in_use() == (size > 112));
+        settle();
+        rec.org_stadd = stadd_of(TO, STAG_DATA);
+    }
+    CHECK(tgt.value == 6);
+    end();
+}
+
+/*
+ * Data that are fetched
+ */
+
+static struct la_record large(uint8_t kind, uint64_t size)
+{
+    return (struct la_record){.kind = kind,
+                              .flags = kind == LA_GET ? FIN : FETCH,
+                              .rank = TO,
+                              .vcq_id = id_of(TO),
+                              .req_index = 6,
+                              .tgt_addr = (uintptr_t)data,
+                              .total_len = size,
+                              .org_stadd = stadd_of(TO, STAG_DATA)};
+}
+
+/* In fragments of 4 MiB, of which four are in flight. */
+static void large_messages_go_in_fragments(void)
+{
+    enum { MIB = 1 << 20 };
+    static const uint64_t sizes[] = {113, 4 * MIB, 4 * MIB + 1, 16 * MIB, 18 * MIB + 5};
+
+    begin_receiving();
+    for (int get = 0; get < 2; get++) {
+        for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+            uint64_t size = sizes[i], fragments = (size + 4 * MIB - 1) / (4 * MIB), at = 0;
+            uint8_t *from = get ? data : played_data, *to = get ? played_data : data;
+            struct la_record rec = large(get ? LA_GET : LA_PUT, size);
+            fill(from, size, (unsigned int)i);
+            memset(to, 0, size + 1);
+            receive(&rec, NULL, 0);
+            CHECK(num_flying == (fragments < 4 ? (int)fragments : 4) && num_regions() == 3);
+            for (uint64_t n = 0; n < fragments; n++) {
+                CHECK(flying[0].kind == (get ? PUT : GET) &&
+                      flying[0].flags == (unsigned long)LOCAL);
+                CHECK(flying[0].rmt == rec.org_stadd + at && flying[0].lcl == (uintptr_t)data + at);
+                CHECK(flying[0].size == (size - at < 4 * MIB ? size - at : 4 * MIB));
+                CHECK(la_incoming_in_use());
+                at += flying[0].size;
+                finish(0, UTOFU_SUCCESS);
+            }
+            CHECK(at == size && is_filled(to, size, (unsigned int)i) && to[size] == 0);
+            CHECK(num_flying == 1 && is_reply(&flying[0], 6, 0, 0) && num_regions() == 2);
+            CHECK(!la_incoming_in_use() && num_errors == 0);
+            settle();
+        }
+    }
+    end();
+}
+
+static void fragments_fail(void)
+{
+    begin_receiving();
+    struct la_record rec = large(LA_PUT, 9 << 20);
+    receive(&rec, NULL, 0);
+    CHECK(num_flying == 3);
+    finish(1, UTOFU_ERR_MRQ_RMT_STADD);
+    CHECK(num_flying == 2 && lines == 1 && strstr(line, "cannot transfer 9437184 bytes"));
+    finish(0, UTOFU_ERR_MRQ_OTHER);
+    CHECK(lines == 1 && num_errors == 0);
+    finish(0, UTOFU_SUCCESS);
+    CHECK(num_errors == 1 && last_error == LAPI_ERR_TGT_ADDR && last_source == TO);
+    CHECK(num_flying == 1 && is_reply(&flying[0], 6, 0, LAPI_ERR_TGT_ADDR));
+    CHECK(!la_incoming_in_use() && num_regions() == 2);
+    settle();
+    fail_call = 0; /* the memory cannot be registered */
+    forget();
+    receive(&rec, NULL, 0);
+    CHECK(lines == 1 && strstr(line, "cannot register 9437184 bytes") && num_flying == 1);
+    CHECK(is_reply(&flying[0], 6, 0, LAPI_ERR_TGT_ADDR) && !la_incoming_in_use());
+    settle();
+    rec.kind = LA_PUTV;
+    rec.list_size = 16;
+    fail_memory = 0;
+    receive(&rec, NULL, 0);
+    CHECK(num_flying == 1 && is_reply(&flying[0], 6, 0, LAPI_ERR_MEMORY_EXHAUSTED));
+    settle();
+    rec.kind = LA_GETV;
+    rec.flags = FIN;
+    rec.data_len = 16;
+    fail_memory = 0;
+    receive(&rec, data, 16);
+    CHECK(num_flying == 1 && is_reply(&flying[0], 6, 0, LAPI_ERR_MEMORY_EXHAUSTED));
+    CHECK(num_regions() == 2 && !la_incoming_in_use());
+    settle();
+    rec = large(LA_PUT, 9 << 20);
+    forget();
+    receive(&rec, NULL, 0);
+    finish(0, UTOFU_ERR_MRQ_PEER); /* the origin is gone: no reply, and no line about the bytes */
+    CHECK(la_watch_is_gone(TO) && !strstr(all_lines, "cannot transfer"));
+    while (num_flying > 0 && flying[0].kind == GET)
+        finish(0, UTOFU_ERR_MRQ_PEER);
+    CHECK(last_error == LAPI_ERR_TIMEOUT && last_source == TO && !la_incoming_in_use());
+    for (int i = 0; i < num_flying; i++)
+        CHECK(flying[i].rmt != la_reply_stadd(id_of(TO), 6, 0));
+    end();
+}
+
+/* Vectors: a list of segments, then the data. */
+static void vectors_arrive(void)
+{
+    struct la_segment list[2] = {{(uintptr_t)data + 100, 30}, {(uintptr_t)data + 10, 20}};
+    uint8_t behind[32 + 50];
+
+    begin_receiving();
+    for (int fetched = 0; fetched < 2; fetched++) {
+        struct la_record rec = large(LA_PUTV, sizeof(behind));
+        rec.list_size = 32;
+        rec.flags = fetched ? FETCH | CMPL : FIN | CMPL;
+        rec.data_len = fetched ? 0 : sizeof(behind);
+        memcpy(behind, list, 32);
+        fill(behind + 32, 50, 8);
+        memcpy(played_data, behind, sizeof(behind));
+        memset(data, 0, 256);
+        receive(&rec, behind, fetched ? 0 : sizeof(behind));
+        if (fetched) {
+            CHECK(num_flying == 1 && flying[0].kind == GET && flying[0].size == sizeof(behind));
+            finish(0, UTOFU_SUCCESS);
+        }
+        CHECK(num_flying == 2 && is_reply(&flying[0], 6, 0, 0) && is_reply(&flying[1], 6, 8, 0));
+        CHECK(is_filled(data + 100, 30, 8) && memcmp(data + 10, behind + 62, 20) == 0);
+        CHECK(data[130] == 0 && data[30] == 0 && !la_incoming_in_use() && num_regions() == 2);
+        settle();
+        rec.kind = LA_GETV;
+        rec.data_len = fetched ? 0 : 32;
+        memset(played_data + 32, 0, 100);
+        receive(&rec, behind, fetched ? 0 : 32);
+        if (fetched) {
+            CHECK(num_flying == 1 && flying[0].kind == GET && flying[0].size == 32);
+            finish(0, UTOFU_SUCCESS);
+        }
+        CHECK(num_flying == 1 && flying[0].kind == PUT && flying[0].size == 50);
+        CHECK(flying[0].rmt == rec.org_stadd + 32);
+        finish(0, UTOFU_SUCCESS);
+        CHECK(is_filled(played_data + 32, 50, 8) && played_data[82] == 0);
+        CHECK(num_flying == 2 && is_reply(&flying[0], 6, 0, 0) && is_reply(&flying[1], 6, 8, 0));
+        CHECK(!la_incoming_in_use() && num_regions() == 2);
+        settle();
+    }
+    void *starts[2] = {data + 100, data + 10}; /* of an active message */
+    ulong lengths[2] = {30, 20};
+    lapi_vec_t vec = {LAPI_GEN_IOVECTOR, 2, starts, lengths};
+    struct la_record am = large(LA_AM, 50);
+    am.flags = FETCH | LA_VECTOR;
+    am.tgt_addr = 7;
+    header_returns = &vec;
+    fill(played_data, 50, 8);
+    memset(data, 0, 256);
+    receive(&am, NULL, 0);
+    finish(0, UTOFU_SUCCESS);
+    CHECK(is_filled(data + 100, 30, 8) && data[10] != 0 && data[30] == 0);
+    end();
+}
+
+int main(void)
+{
+    data = mmap(NULL, BIG, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(data != MAP_FAILED);
+    num_maps = 0;
+    arguments_of_init();
+    starts_fail_everywhere();
+    records_have_forms();
+    long_headers_say_what_replies_are_for();
+    private_lanes_are_full();
+    tickets_of_the_shared_lane();
+    inline_buffers_run_out();
+    full_queues_are_waited_for();
+    gets_bring_bytes();
+    atomics_bring_old_values();
+    records_are_checked();
+    short_messages_arrive();
+    messages_without_a_handler_are_refused();
+    atomics_are_executed();
+    short_gets_are_answered();
+    large_messages_go_in_fragments();
+    fragments_fail();
+    vectors_arrive();
+    return 0;
+}
