@@ -181,12 +181,6 @@ void lc_check_rc(const char *layer, int rank, int rc, const char *call)
     CHECK(rc == UTOFU_SUCCESS);
 }
 
-static void forget(void)
-{
-    lines = 0;
-    line[0] = all_lines[0] = '\0';
-}
-
 /*
  * The rest of the layer's world
  */
@@ -209,7 +203,7 @@ enum lc_exchange_result lc_exchange_ids(const struct lc_exchange *m, uint64_t ra
 
 static struct lc_thread *interrupt_thread, *handler_thread; /* which the test runs */
 static int num_naps, num_waits, num_yields;
-static void (*at_pause)(void); /* of either kind */
+static void (*at_pause)(void), (*at_poll)(void); /* of either kind; of the MRQ */
 
 /* The first thread is the one for interrupts. */
 int lc_thread_start(struct lc_thread *thread, void *(*run)(void *arg), void *arg)
@@ -280,7 +274,7 @@ static struct region {
     bool read_only;
 } regions[REGIONS];
 static uint8_t *played_memory[PROCS], *played_data; /* the others' control memory; data of all */
-static bool only_reads;                             /* memory is registered for reading only */
+static bool only_reads, no_memory; /* memory can be registered for reading only; not at all */
 static int num_registrations;
 
 static struct la_control_words *played_words(uint32_t rank)
@@ -349,7 +343,8 @@ int utofu_reg_mem(utofu_vcq_hdl_t vcq, void *at, size_t size, unsigned long int 
 {
     (void)vcq;
     num_registrations++;
-    if (is_to_fail(&fail_call) || (only_reads && !(flags & UTOFU_REG_MEM_FLAG_READ_ONLY)))
+    if (is_to_fail(&fail_call) || no_memory ||
+        (only_reads && !(flags & UTOFU_REG_MEM_FLAG_READ_ONLY)))
         return UTOFU_ERR_FULL;
     for (int i = 0; i < REGIONS; i++) {
         if (regions[i].size != 0)
@@ -448,6 +443,8 @@ static struct {
 } notices[NOTICES];
 static void *sent[FLYING]; /* what is in the TCQ */
 static int num_flying, num_notices, num_sent, num_polls, num_tcq_polls;
+static struct flying last_started[FLYING]; /* since forget() */
+static int num_started;
 static int busy_starts, start_error; /* so many starts find no room; the next start fails */
 
 /* Communications that end when they are polled for. */
@@ -466,6 +463,7 @@ static int start(struct flying f)
     }
     CHECK(num_flying < FLYING && (f.id & 0xff) < PROCS && f.size > 0 && f.size <= 16777215);
     flying[num_flying++] = f;
+    last_started[num_started++ % FLYING] = f;
     return UTOFU_SUCCESS;
 }
 
@@ -572,6 +570,8 @@ int utofu_poll_mrq(utofu_vcq_hdl_t vcq, unsigned long int flags, struct utofu_mr
 {
     (void)vcq, (void)flags;
     num_polls++;
+    if (at_poll)
+        at_poll();
     for (int i = 0; ends != BY_HAND && num_notices == 0 && i < num_flying;) {
         if (ends == ALL || flying[i].kind == ARMW)
             end_flying(i, UTOFU_SUCCESS);
@@ -612,6 +612,13 @@ int utofu_wait_vcqs(const utofu_vcq_hdl_t vcqs[], size_t num, int64_t timeout_us
 /*
  * What tests use
  */
+
+static void forget(void)
+{
+    lines = 0;
+    line[0] = all_lines[0] = '\0';
+    num_started = 0;
+}
 
 /* Enough for everything to be polled. */
 static void progress(void)

@@ -1000,6 +1000,742 @@ static void vectors_arrive(void)
     end();
 }
 
+/*
+ * Tasks that are gone
+ */
+
+static bool is_probe(const struct flying *f, uint32_t rank)
+{
+    return f->kind == GET && f->size == 64 && f->id == id_of(rank) &&
+           f->rmt == la_control_stadd(id_of(rank), offsetof(struct la_control_words, gone));
+}
+
+static void next_probe(uint32_t rank)
+{
+    fake_clock_pass_ms(200);
+    progress();
+    CHECK(num_flying == 0);
+    fake_clock_pass_ms(60);
+    progress();
+    CHECK(num_flying == 1 && is_probe(&flying[0], rank));
+}
+
+static void tasks_are_probed_in_turn(void)
+{
+    begin();
+    for (int i = 0; i < 2; i++) {
+        next_probe(2);
+        fake_clock_pass_ms(1000); /* one at a time */
+        progress();
+        CHECK(num_flying == 1);
+        finish(0, UTOFU_SUCCESS);
+        next_probe(3);
+        finish(0, UTOFU_SUCCESS);
+    }
+    next_probe(2);
+    finish(0, UTOFU_ERR_MRQ_PEER);
+    CHECK(la_watch_is_gone(2) && la.watch.num_gone == 1 && num_errors == 1);
+    CHECK(last_error == LAPI_ERR_TIMEOUT && last_source == 2 && strstr(line, "task 2 is gone"));
+    CHECK(num_flying == 2); /* partners 3 and 0 are told; 2 is not */
+    for (int i = 0; i < 2; i++)
+        CHECK(flying[i].kind == WORD && flying[i].value == 3 && flying[i].id == id_of(i ? 0 : 3) &&
+              flying[i].rmt ==
+                  la_control_stadd(flying[i].id, offsetof(struct la_control_words, gone) + 16) &&
+              flying[i].flags == ((unsigned long)UTOFU_ONESIDED_FLAG_STRONG_ORDER | LOCAL));
+    settle();
+    la.watch.num_probes = 0; /* the turn of 2, which is not probed any more */
+    fake_clock_pass_ms(300);
+    progress();
+    CHECK(num_flying == 0);
+    progress();
+    CHECK(num_flying == 1 && is_probe(&flying[0], 3));
+    la.control.words->gone[4] = 5;
+    la.control.words->gone[1] = RANK + 1;
+    la.control.words->gone[5] = PROCS + 1;
+    finish(0, UTOFU_SUCCESS);
+    CHECK(la_watch_is_gone(4) && !la_watch_is_gone(RANK) && la.watch.num_gone == 2);
+    CHECK(last_source == 4 &&
+          strstr(all_lines, "task 4 is gone or cannot be reached: another task"));
+    int lost = 0;
+    CHECK(LAPI_Qenv(handle, NUM_LOST, &lost) == LAPI_SUCCESS && lost == 2);
+    settle();
+    CHECK(LAPI_Gfence(handle) == LAPI_ERR_TIMEOUT);
+    end();
+}
+
+static void messages_to_gone_tasks_end(void)
+{
+    lapi_cntr_t cmpl = {0}, org = {0};
+
+    begin();
+    connect_to(3);
+    struct la_peer *peer = connect_to(TO);
+    CHECK(LAPI_Put(handle, TO, 8, data, data, NULL, &org, &cmpl) == LAPI_SUCCESS);
+    CHECK(LAPI_Put(handle, 3, 8, data, data, NULL, &org, &cmpl) == LAPI_SUCCESS);
+    CHECK(LAPI_Put(handle, TO, 4096, data, data, NULL, &org, NULL) == LAPI_SUCCESS);
+    CHECK(num_regions() == 3 && la.requests.num_free == LA_NUM_REQS - 3 && org.value == 2);
+    peer->lane_used = peer->lane_freed + LA_LANE_SLOTS;
+    CHECK(LAPI_Put(handle, TO, 8, data, data, NULL, &org, NULL) == LAPI_SUCCESS);
+    CHECK(peer->queued && la.requests.num_free == LA_NUM_REQS - 4);
+    finish(0, UTOFU_ERR_MRQ_PEER);
+    CHECK(la_watch_is_gone(TO) && peer->gone && num_errors == 1 && last_source == TO);
+    CHECK(num_regions() == 2 && la.requests.num_free == LA_NUM_REQS - 1 && !peer->queued);
+    CHECK(org.value == 2 && LAPI_Waitcntr(handle, &cmpl, 1, NULL) == LAPI_ERR_TIMEOUT);
+    int before = num_flying;
+    CHECK(LAPI_Put(handle, TO, 8, data, data, NULL, &org, NULL) == LAPI_ERR_TGT_PURGED);
+    CHECK(LAPI_Put(handle, TO, 8, data, data, NULL, &org, &cmpl) == LAPI_ERR_TGT_PURGED);
+    CHECK(LAPI_Put(handle, TO, 4096, data, data, NULL, &org, NULL) == LAPI_ERR_TGT_PURGED);
+    CHECK(num_regions() == 2 && num_flying == before && org.value == 2);
+    CHECK(LAPI_Purge_totask(handle, TO) == LAPI_SUCCESS);
+    CHECK(LAPI_Resume_totask(handle, TO) == LAPI_ERR_TGT_PURGED && !peer->purged);
+    ends = ALL;
+    settle();
+    struct la_reply_area *reply = &la.control.replies[slot_at(3, 0)->req_index];
+    reply->cmpl = 0;
+    put_arrives(&reply->cmpl + 1);
+    progress();
+    CHECK(cmpl.value == 1 && la.requests.num_free == LA_NUM_REQS);
+    end();
+}
+
+static void purged_tasks_get_nothing(void)
+{
+    lapi_cntr_t org = {0};
+
+    begin();
+    struct la_peer *peer = connect_to(TO);
+    peer->lane_used = peer->lane_freed + LA_LANE_SLOTS;
+    CHECK(put_word(&org) == LAPI_SUCCESS && peer->queued && la.requests.num_free == 1023);
+    CHECK(LAPI_Purge_totask(handle, TO) == LAPI_SUCCESS && peer->purged && num_errors == 0);
+    CHECK(put_word(&org) == LAPI_ERR_TGT_PURGED);
+    CHECK(LAPI_Put(handle, TO, 100, data, data, NULL, &org, NULL) == LAPI_ERR_TGT_PURGED);
+    progress(); /* what waited is not sent */
+    CHECK(la.requests.num_free == LA_NUM_REQS && !peer->queued && org.value == 0);
+    free_slots(peer);
+    CHECK(LAPI_Resume_totask(handle, TO) == LAPI_SUCCESS && put_word(&org) == LAPI_SUCCESS);
+    CHECK(org.value == 1);
+    CHECK(LAPI_Purge_totask(handle, PROCS) == LAPI_ERR_TGT);
+    settle();
+    end();
+}
+
+static bool is_step(const struct flying *f, uint32_t at, uint32_t partner)
+{
+    return f->kind == GET && f->size == 8 && f->id == id_of(at) &&
+           f->rmt == la_control_stadd(id_of(at), 8ull * partner);
+}
+
+/* To task 4: over 3, which is nearest; over 2 if 3 is gone. */
+static void tasks_are_found_by_their_partners(void)
+{
+    int rc = 0;
+
+    begin();
+    connect_to(4);
+    CHECK(num_started == 2 && is_step(&last_started[0], 3, 0) && last_started[1].kind == ARMW);
+    CHECK(last_started[1].rmt ==
+          la_control_stadd(id_of(4), offsetof(struct la_control_words, lanes_requested)));
+    end();
+    begin();
+    la_watch_set_gone(3, "the test says so");
+    settle();
+    forget();
+    connect_to(4);
+    CHECK(num_started == 2 && is_step(&last_started[0], 2, 1));
+    long before = blocks;
+    CHECK(la_peer_connect(3, &rc) == NULL && rc == LAPI_ERR_TGT_PURGED && num_started == 2);
+    end();
+    begin();
+    connect_to(3); /* the table of peers has memory */
+    before = blocks;
+    start_error = UTOFU_ERR_INVALID_VCQ_ID;
+    CHECK(la_peer_connect(4, &rc) == NULL && rc == LAPI_ERR_TIMEOUT && blocks == before);
+    CHECK(strstr(line, "cannot reach task 4"));
+    fail_memory = 0;
+    CHECK(la_peer_connect(4, &rc) == NULL && rc == LAPI_ERR_MEMORY_EXHAUSTED);
+    fail_memory = NONE;
+    CHECK(blocks == before && la_peer_find(4) == NULL);
+    CHECK(LAPI_Put(handle, PROCS, 8, data, data, NULL, NULL, NULL) == LAPI_ERR_TGT);
+    end();
+}
+
+/*
+ * Messages that both sides move
+ */
+
+enum { CHUNK = 256 << 10 };
+
+static struct la_reply_area *own_reply(uint32_t req)
+{
+    return &la.control.replies[req];
+}
+
+static struct la_reply_area *reply_at(uint32_t req)
+{
+    return (struct la_reply_area *)memory_of(la_reply_stadd(id_of(TO), req, 0), LA_REPLY_SIZE);
+}
+
+static void begin_on_one_node(void)
+{
+    begin_receiving();
+    nodes[TO] = nodes[RANK];
+    mapped_inode = 5;
+}
+
+/* As the origin: chunk after chunk, then a report. */
+static void origins_put_chunks(void)
+{
+    lapi_cntr_t org = {0};
+
+    for (int kind = 0; kind < 3; kind++) { /* all; another takes two; one fails */
+        begin_on_one_node();
+        struct la_peer *peer = connect_to(TO);
+        CHECK(peer->same_node);
+        fill(data, 4 * CHUNK, 1);
+        org.value = 0;
+        CHECK(LAPI_Put(handle, TO, 3 * CHUNK + 5, (void *)0x1000, data, NULL, &org, NULL) ==
+              LAPI_SUCCESS);
+        CHECK(num_flying == 1); /* the word that opens claims is set */
+        const struct la_req *r = &la.requests.reqs[la.requests.free_reqs[la.requests.num_free]];
+        CHECK(r->used && r->flags == (FETCH | LA_ASSIST) && own_reply(r->index)->claim_word == 0);
+        finish(0, UTOFU_SUCCESS);
+        CHECK(slot_at(TO, 0)->flags == (FETCH | LA_ASSIST) && num_flying == 0);
+        own_reply(r->index)->claim_word = kind == 1 ? 2 : 0;
+        own_reply(r->index)->assist_request =
+            (struct la_assist_request){stadd_of(TO, STAG_DATA), 17};
+        put_arrives(&own_reply(r->index)->assist_request + 1);
+        progress();
+        for (uint64_t chunk = kind == 1 ? 2 : 0; chunk < 4; chunk++) {
+            CHECK(num_flying == 1 && flying[0].kind == PUT && org.value == 0);
+            CHECK(flying[0].lcl == (uintptr_t)data + chunk * CHUNK);
+            CHECK(flying[0].rmt == stadd_of(TO, STAG_DATA) + chunk * CHUNK);
+            CHECK(flying[0].size == (chunk < 3 ? CHUNK : 5) &&
+                  flying[0].flags == (unsigned long)LOCAL);
+            finish(0, kind == 2 && chunk == 1 ? UTOFU_ERR_MRQ_RMT_STADD : UTOFU_SUCCESS);
+        }
+        CHECK(num_flying == 1 && flying[0].kind == WORD);
+        CHECK(flying[0].rmt == la_assist_report_stadd(id_of(TO), 17));
+        CHECK(flying[0].value ==
+              ((uint64_t)RANK << 32 | (kind == 1 ? 2 : 4) | (kind == 2 ? LA_ASSIST_FAILED : 0)));
+        CHECK(flying[0].flags == UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE);
+        settle();
+        CHECK(!la_assist_is_pending() && la.requests.num_free == LA_NUM_REQS - 1);
+        own_reply(r->index)->fin = 0;
+        put_arrives(&own_reply(r->index)->fin + 1);
+        progress();
+        CHECK(org.value == 1 && la.requests.num_free == LA_NUM_REQS && num_regions() == 3);
+        end();
+    }
+}
+
+static void help_is_not_always_wanted(void)
+{
+    static const struct {
+        uint32_t node;
+        uint64_t inode, size;
+        bool wanted;
+    } cases[] = {{RANK, 5, 2 * CHUNK, true},
+                 {RANK, 5, CHUNK + 1, true},
+                 {RANK, 5, CHUNK, false},
+                 {RANK, 0, 2 * CHUNK, false},
+                 {TO, 5, 2 * CHUNK, false}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        begin();
+        nodes[TO] = cases[i].node;
+        mapped_inode = cases[i].inode;
+        connect_to(TO);
+        CHECK(LAPI_Put(handle, TO, cases[i].size, (void *)0x1000, data, NULL, NULL, NULL) ==
+              LAPI_SUCCESS);
+        CHECK(num_flying == 1);
+        finish(0, UTOFU_SUCCESS);
+        CHECK(slot_at(TO, 0)->flags == (cases[i].wanted ? FETCH | LA_ASSIST : FETCH));
+        uint32_t req = slot_at(TO, 0)->req_index;
+        own_reply(req)->fin = 0;
+        put_arrives(&own_reply(req)->fin + 1);
+        progress();
+        end();
+    }
+    begin_on_one_node(); /* the memory cannot be registered again: the target gets no address */
+    connect_to(TO);
+    CHECK(LAPI_Put(handle, TO, 2 * CHUNK, (void *)0x1000, data, NULL, NULL, NULL) == LAPI_SUCCESS);
+    settle();
+    mapped_offset += 4096;
+    no_memory = true;
+    CHECK(LAPI_Put(handle, TO, 2 * CHUNK, (void *)0x1000, data, NULL, NULL, NULL) == LAPI_SUCCESS);
+    no_memory = false;
+    const struct la_req *r = &la.requests.reqs[la.requests.free_reqs[la.requests.num_free]];
+    CHECK(own_reply(r->index)->claim_word == LA_STADD_CHANGED);
+    CHECK(own_reply(r->index)->new_stadd == 0 && r->region == NULL);
+    for (uint32_t i = 0; i < LA_NUM_REQS; i++) {
+        if (!la.requests.reqs[i].used)
+            continue;
+        own_reply(i)->fin = 0;
+        put_arrives(&own_reply(i)->fin + 1);
+    }
+    mapped_offset = 0;
+    settle();
+    CHECK(la.requests.num_free == LA_NUM_REQS);
+    end();
+}
+
+static struct la_record assisted(uint64_t size)
+{
+    struct la_record rec = large(LA_PUT, size);
+
+    rec.flags = FETCH | LA_ASSIST;
+    return rec;
+}
+
+static struct la_incoming *only_incoming(void)
+{
+    struct la_incoming *found = NULL;
+
+    for (int i = 0; i < LA_NUM_INCOMING; i++)
+        if (la.incoming.entries[i].used)
+            found = &la.incoming.entries[i];
+    CHECK(found != NULL && la.incoming.used == 1);
+    return found;
+}
+
+static void report(const struct la_incoming *msg, uint64_t word)
+{
+    uint64_t *at = &la.control.assist_reports[msg - la.incoming.entries];
+
+    *at = word;
+    put_arrives(at + 1);
+    progress();
+}
+
+/* As the target: claims a chunk, fetches it, and waits for those of the origin. */
+static void targets_claim_chunks(void)
+{
+    const struct la_record rec = assisted(3 * CHUNK + 5);
+
+    for (int by_origin = 0; by_origin < 4; by_origin++) {
+        begin_on_one_node();
+        fill(played_data, 4 * CHUNK, 3);
+        memset(data, 0, 4 * CHUNK);
+        reply_at(6)->claim_word = LA_CLAIMS_CLOSED;
+        receive(&rec, NULL, 0);
+        CHECK(num_flying == 1 && flying[0].kind == PUT && flying[0].size == 16);
+        CHECK(flying[0].rmt == la_reply_stadd(id_of(TO), 6, LA_REPLY_OFFSET(assist_request)));
+        CHECK(flying[0].flags == ((unsigned long)RECORD | LOCAL));
+        finish(0, UTOFU_SUCCESS);
+        const struct la_incoming *msg = only_incoming();
+        CHECK(reply_at(6)->assist_request.stadd == (uintptr_t)data);
+        CHECK(reply_at(6)->assist_request.incoming_index == (uint64_t)(msg - la.incoming.entries));
+        CHECK(num_flying == 0 && msg->chunks_claimed == 0 && la_incoming_in_use());
+        reply_at(6)->claim_word = (uint64_t)by_origin; /* opened, and claimed by the origin */
+        progress();
+        for (uint64_t chunk = (uint64_t)by_origin; chunk < 4; chunk++) {
+            CHECK(num_flying == 1 && flying[0].kind == GET);
+            CHECK(flying[0].lcl == (uintptr_t)data + chunk * CHUNK);
+            CHECK(flying[0].rmt == rec.org_stadd + chunk * CHUNK);
+            CHECK(flying[0].size == (chunk < 3 ? CHUNK : 5));
+            finish(0, UTOFU_SUCCESS);
+        }
+        if (by_origin > 0) {
+            CHECK(num_flying == 0 && la_incoming_in_use());
+            report(msg, (uint64_t)3 << 32 | (unsigned)by_origin); /* of another task */
+            CHECK(num_flying == 0 && la_incoming_in_use());
+            report(msg, (uint64_t)TO << 32 | ((unsigned)by_origin - 1));
+            CHECK(num_flying == 0 && la_incoming_in_use());
+            report(msg, (uint64_t)TO << 32 | (unsigned)by_origin |
+                            (by_origin == 3 ? LA_ASSIST_FAILED : 0));
+        }
+        CHECK(num_flying == 1 &&
+              is_reply(&flying[0], 6, 0, by_origin == 3 ? LAPI_ERR_TGT_ADDR : 0));
+        CHECK(!la_incoming_in_use() && num_errors == (by_origin == 3));
+        CHECK(is_filled(data + by_origin * CHUNK, 0, 3));
+        report(&la.incoming.entries[0], (uint64_t)TO << 32 | 4); /* late */
+        CHECK(num_flying == 1 && !la_incoming_in_use());
+        end();
+    }
+}
+
+static void targets_get_new_addresses(void)
+{
+    const struct la_record rec = assisted(2 * CHUNK);
+
+    begin_on_one_node();
+    reply_at(6)->claim_word = LA_STADD_CHANGED;
+    reply_at(6)->new_stadd = stadd_of(TO, STAG_DATA) + 0x100000;
+    ends = ALL;
+    receive(&rec, NULL, 0);
+    ends = ATOMICS;
+    settle();
+    bool seen[2] = {false, false};
+    for (int i = 0; i < num_started; i++)
+        for (uint64_t chunk = 0; chunk < 2; chunk++)
+            seen[chunk] |=
+                last_started[i].kind == GET && last_started[i].size == CHUNK &&
+                last_started[i].rmt == stadd_of(TO, STAG_DATA) + 0x100000 + chunk * CHUNK;
+    CHECK(seen[0] && seen[1] && !la_incoming_in_use() && num_errors == 0);
+    int gets = 0; /* of the new address: one */
+    for (int i = 0; i < num_started; i++)
+        gets += last_started[i].kind == GET && last_started[i].size == 8;
+    CHECK(gets == 1);
+    end();
+    begin_on_one_node(); /* the origin is gone meanwhile */
+    reply_at(6)->claim_word = 1;
+    receive(&rec, NULL, 0);
+    settle();
+    CHECK(la_incoming_in_use());
+    la_watch_set_gone(TO, "the test says so");
+    settle();
+    CHECK(!la_incoming_in_use() && last_error == LAPI_ERR_TIMEOUT);
+    end();
+}
+
+/*
+ * Registrations
+ */
+
+static struct la_region *get_region_of(uint64_t page, uint64_t size, bool write)
+{
+    utofu_stadd_t stadd;
+    struct la_region *r = la_rcache_get((void *)(uintptr_t)(page * 4096), size, write, &stadd);
+
+    CHECK(r == NULL || stadd == page * 4096);
+    return r;
+}
+
+static void registrations_are_kept(void)
+{
+    begin();
+    mapped_inode = 5;
+    int before = num_regions();
+    num_registrations = 0;
+    struct la_region *r = get_region_of(16, 8192, true);
+    CHECK(num_registrations == 1 && la_rcache_is_file_backed(r) && r->refcount == 1);
+    CHECK(get_region_of(17, 4096, false) == r && get_region_of(16, 8192, true) == r);
+    CHECK(get_region_of(16, 0, true) == r && num_registrations == 1);
+    for (int i = 0; i < 4; i++)
+        la_rcache_put(r);
+    CHECK(num_regions() == before + 1 && la.rcache.unused_bytes == 8192); /* kept */
+    CHECK(get_region_of(16, 8193, true) != r && get_region_of(15, 4096, true) != r);
+    CHECK(num_registrations == 3);
+    mapped_offset = 4096; /* other memory at the same address */
+    struct la_region *other = get_region_of(16, 8192, true);
+    CHECK(num_registrations == 4 && la_rcache_is_current(other));
+    mapped_offset = 8192; /* while it is used: until the last user gives it back */
+    CHECK(!la_rcache_is_current(other) && get_region_of(16, 8192, true) != other);
+    CHECK(!la_rcache_is_current(other));
+    la_rcache_put(other);
+    CHECK(other->size == 0);
+    mapped_offset = 0;
+    mapped_inode = 0; /* no file: for each use */
+    before = num_regions();
+    r = get_region_of(100, 4096, true);
+    CHECK(!la_rcache_is_file_backed(r) && num_regions() == before + 1);
+    CHECK(get_region_of(100, 4096, true) != r);
+    la_rcache_put(r);
+    CHECK(num_regions() == before + 1);
+    end();
+}
+
+static void memory_that_is_only_read(void)
+{
+    begin();
+    mapped_inode = 5;
+    only_reads = true;
+    CHECK(get_region_of(16, 4096, true) == NULL);
+    struct la_region *r = get_region_of(16, 4096, false);
+    CHECK(r != NULL && !r->writable && get_region_of(16, 4096, false) == r);
+    only_reads = false;
+    struct la_region *w = get_region_of(16, 4096, true);
+    CHECK(w != NULL && w != r && w->writable);
+    end();
+}
+
+/* 64 entries, then others that are not kept; the one that was unused for longest makes room. */
+static void entries_run_out(void)
+{
+    struct la_region *r[LA_NUM_REGIONS + 1];
+
+    begin();
+    mapped_inode = 5;
+    for (uint64_t i = 0; i < LA_NUM_REGIONS; i++)
+        r[i] = get_region_of(16 + 2 * i, 4096, true);
+    long before = blocks;
+    int registered = num_regions();
+    struct la_region *extra = get_region_of(1000, 4096, true);
+    CHECK(extra != NULL && blocks == before + 1 && num_regions() == registered + 1);
+    CHECK(la.rcache.unused_bytes == 0 && !la_rcache_is_file_backed(extra));
+    la_rcache_put(extra);
+    CHECK(blocks == before && num_regions() == registered && la.rcache.unused_bytes == 0);
+    fail_call = 0;
+    CHECK(get_region_of(1000, 4096, true) == NULL && blocks == before);
+    fail_memory = 0;
+    CHECK(get_region_of(1000, 4096, true) == NULL);
+    fail_memory = fail_call = NONE;
+    for (int i = 0; i < LA_NUM_REGIONS; i++)
+        la_rcache_put(r[i]);
+    CHECK(la.rcache.unused_bytes == (uint64_t)LA_NUM_REGIONS * 4096);
+    la_rcache_put(get_region_of(16, 4096, true)); /* now the second is oldest */
+    CHECK(get_region_of(1000, 4096, true) == r[1] && num_regions() == registered);
+    CHECK(get_region_of(16, 4096, true) == r[0]);
+    end();
+    begin(); /* at most 256 MiB are kept */
+    mapped_inode = 5;
+    mapped_size = 1ull << 40;
+    registered = num_regions();
+    la_rcache_put(get_region_of(1 << 20, 128u << 20, true));
+    la_rcache_put(get_region_of(1 << 21, 64u << 20, true));
+    la_rcache_put(get_region_of(1 << 22, 64u << 20, true));
+    CHECK(num_regions() == registered + 3 && la.rcache.unused_bytes == 256u << 20);
+    la_rcache_put(get_region_of(1 << 23, 4096, true));
+    CHECK(num_regions() == registered + 3 && la.rcache.unused_bytes == (128u << 20) + 4096);
+    mapped_size = 4096;
+    end();
+}
+
+/*
+ * How often everything is polled
+ */
+
+static void notice_of_a_word(void)
+{
+    put_arrives(&la.control.words->lanes_requested);
+}
+
+static int polls_of(int iterations)
+{
+    num_polls = 0;
+    la_lock();
+    for (int i = 0; i < iterations; i++)
+        la_progress();
+    la_unlock();
+    return num_polls;
+}
+
+static void progress_polls_from_time_to_time(void)
+{
+    begin_receiving();
+    settle();
+    la.progress.iterations = la.progress.idle_count = 0;
+    CHECK(polls_of(1) == 1 && polls_of(5) == 0);                     /* once, then memory alone */
+    CHECK(polls_of(1) == 1 && polls_of(7) == 0 && polls_of(1) == 1); /* each eighth */
+    CHECK(la.progress.iterations == 15 && polls_of(16) == 2 && polls_of(1) == 1); /* the 32nd */
+    la.progress.iterations = la.progress.idle_count = 0;
+    for (int i = 0; i < 3; i++)
+        notice_of_a_word();
+    CHECK(polls_of(1) == 2 && num_notices == 1); /* its notice, and one more */
+    CHECK(polls_of(5) == 0 && polls_of(1) == 2 && num_notices == 0);
+    for (int i = 0; i < 20; i++)
+        notice_of_a_word();
+    la.progress.iterations = la.progress.idle_count = 6;
+    CHECK(polls_of(1) == 16 && num_notices == 4);
+    progress();
+    la.control.words->lanes_requested = 0; /* nothing comes in memory: notices alone tell */
+    la.progress.iterations = la.progress.idle_count = 1;
+    CHECK(polls_of(4) == 4);
+    end();
+}
+
+/* Records are found in memory before their notices; of at most 64 the notices are still to come. */
+static void notices_follow_records(void)
+{
+    struct la_record rec = {.kind = LA_PUT, .flags = LA_INLINE, .rank = TO, .data_len = 8};
+    lapi_cntr_t tgt = {0};
+
+    begin_receiving();
+    la.control.words->lanes_requested = 6;
+    rec.tgt_addr = (uintptr_t)data;
+    rec.tgt_cntr = (uintptr_t)&tgt;
+    for (uint32_t lane = 0; lane < 6; lane++) {
+        for (uint32_t i = 0; i < LA_LANE_SLOTS; i++) {
+            struct la_record *at = own_slot(lane * LA_LANE_SLOTS + i);
+            *at = rec;
+            at->seq = i + 1;
+        }
+    }
+    progress();
+    int known = tgt.value;
+    CHECK(known >= 64 && known < 64 + 6 && la.dispatch.num_notices_due == (uint32_t)known);
+    for (uint32_t slot = 0; slot < 6 * LA_LANE_SLOTS; slot++)
+        put_arrives(own_slot(slot) + 0 == NULL ? NULL : (uint8_t *)own_slot(slot) + 64);
+    while (num_notices > 0)
+        progress();
+    CHECK(tgt.value == 96 && la.dispatch.num_notices_due == 0);
+    for (uint32_t lane = 0; lane < 6; lane++)
+        CHECK(la.control.words->freed[lane] == 16);
+    end();
+}
+
+/* A record that needs an entry waits while all 256 have handlers to run; others do not. */
+static void records_wait_for_entries(void)
+{
+    lapi_cntr_t tgt = {0};
+    struct la_record am = {.kind = LA_AM, .rank = TO, .tgt_addr = 7};
+
+    begin_receiving();
+    header_handler = note_handler;
+    header_ret = LAPI_NORMAL;
+    am.tgt_cntr = (uintptr_t)&tgt;
+    for (int i = 0; i < LA_NUM_INCOMING + 3; i++)
+        receive(&am, NULL, 0);
+    CHECK(num_header_calls == LA_NUM_INCOMING && la.dispatch.num_ready == 3);
+    CHECK(la.control.words->freed[0] == LA_NUM_INCOMING);
+    struct la_record put = good;
+    put.tgt_addr = (uintptr_t)data;
+    put.tgt_cntr = (uintptr_t)&tgt;
+    receive(&put, &put, 8);
+    CHECK(tgt.value == 1 && la.control.words->freed[0] == LA_NUM_INCOMING);
+    run_handlers();
+    CHECK(tgt.value == 1 + LA_NUM_INCOMING && num_handler_calls == LA_NUM_INCOMING);
+    progress();
+    CHECK(num_header_calls == LA_NUM_INCOMING + 3);
+    CHECK(la.control.words->freed[0] == LA_NUM_INCOMING + 4);
+    run_handlers();
+    uint32_t free_before = la.requests.num_free;
+    la.requests.num_free = LA_MIN_REQS_PER_HANDLER - 1; /* a handler could not send */
+    receive(&put, &put, 8);
+    int value = tgt.value;
+    CHECK(la.dispatch.num_ready == 1);
+    la.requests.num_free = LA_MIN_REQS_PER_HANDLER;
+    progress();
+    CHECK(tgt.value == value + 1 && la.dispatch.num_ready == 0);
+    la.requests.num_free = free_before;
+    end();
+}
+
+/*
+ * How calls and the thread for interrupts wait
+ */
+
+static lapi_cntr_t awaited;
+static int pauses_left;
+
+static void raise_at_last(void)
+{
+    if (--pauses_left == 0)
+        awaited.value++;
+}
+
+static void waiting_calls_sleep(void)
+{
+    static const struct {
+        uint32_t cores;
+        int yields;
+    } cases[] = {{PROCS - 1, 8192 - 64}, {PROCS, 8192 - 4096}};
+
+    begin();
+    at_pause = raise_at_last;
+    for (size_t i = 0; i < 2; i++) {
+        la.wait.num_cores = cases[i].cores;
+        num_naps = num_waits = num_yields = 0;
+        pauses_left = 64 + 3;
+        CHECK(LAPI_Waitcntr(handle, &awaited, 1, NULL) == LAPI_SUCCESS && awaited.value == 0);
+        CHECK(num_naps == 64 && num_waits == 3 && num_yields == cases[i].yields);
+        num_naps = num_waits = num_yields = 0;
+        pauses_left = 64 + 3;
+        int polls_before = num_polls;
+        CHECK(LAPI_Nopoll_wait(handle, &awaited, 1, NULL) == LAPI_SUCCESS);
+        CHECK(num_naps == 64 && num_waits == 3 && num_yields == cases[i].yields);
+        CHECK(num_polls == polls_before && la.wait.waiting_threads == 0);
+    }
+    pauses_left = 20000; /* long waits are told */
+    forget();
+    ends = ALL;
+    CHECK(LAPI_Waitcntr(handle, &awaited, 1, NULL) == LAPI_SUCCESS);
+    CHECK(lines >= 2 && strstr(all_lines, "LAPI_Waitcntr: has waited 3 s for the counter"));
+    CHECK(strstr(all_lines, "to become 1; it is 0, and no message of this task is in flight"));
+    at_pause = NULL;
+    end();
+}
+
+static void stop_at_last(void)
+{
+    if (--pauses_left == 0)
+        la.wait.stop = true;
+}
+
+static void run_interrupts(int pauses)
+{
+    CHECK(interrupt_thread != NULL);
+    num_naps = num_waits = num_yields = num_polls = 0;
+    pauses_left = pauses;
+    la.wait.stop = false;
+    at_pause = stop_at_last;
+    interrupt_thread->run(NULL);
+    at_pause = NULL;
+}
+
+static void the_interrupt_thread_polls(void)
+{
+    lapi_cntr_t tgt = {0};
+
+    begin_receiving();
+    settle();
+    la.wait.call_polls = false;
+    run_interrupts(64 + 2);
+    CHECK(num_yields == 256 - 64 && num_naps == 64 && num_waits == 2 && num_polls > 0);
+    la.wait.call_polls = true; /* a call polls: the thread does not */
+    run_interrupts(1);
+    CHECK(num_naps == 1 && num_polls == 0 && !la.wait.call_polls);
+    la.lock.word = 1; /* a call has the lock */
+    run_interrupts(3);
+    CHECK(num_naps == 3 && num_polls == 0);
+    la.lock.word = 0;
+    struct la_record *at = own_slot(0);
+    *at = (struct la_record){.kind = LA_PUT, .flags = LA_INLINE, .rank = TO, .seq = 1};
+    at->tgt_cntr = (uintptr_t)&tgt;
+    run_interrupts(1);
+    CHECK(tgt.value == 1 && num_yields == 256 - 64);
+    put_arrives((uint8_t *)at + 64);
+    int on = 0;
+    CHECK(LAPI_Senv(handle, INTERRUPT_SET, 0) == LAPI_SUCCESS && num_threads == 0);
+    CHECK(LAPI_Qenv(handle, INTERRUPT_SET, &on) == LAPI_SUCCESS && on == 0);
+    thread_error = EAGAIN;
+    CHECK(LAPI_Senv(handle, INTERRUPT_SET, 1) == LAPI_ERR_MEMORY_EXHAUSTED && num_threads == 0);
+    thread_error = 0;
+    CHECK(LAPI_Senv(handle, INTERRUPT_SET, 1) == LAPI_SUCCESS && num_threads == 1);
+    CHECK(LAPI_Senv(handle, INTERRUPT_SET, 1) == LAPI_SUCCESS && num_threads == 1);
+    end();
+}
+
+static struct la_peer *fenced;
+
+static void free_at_last(void)
+{
+    fake_clock_pass_ms(1);
+    if (--pauses_left == 0)
+        played_words(fenced->rank)->freed[fenced->lane] = fenced->lane_used;
+}
+
+/* A fence waits for FIN of requests, and until the slots of all records before it are free. */
+static void fences_wait_for_slots(void)
+{
+    begin();
+    struct la_peer *peer = connect_to(TO);
+    connect_to(3);
+    CHECK(put_word(NULL) == LAPI_SUCCESS);
+    settle();
+    ends = ALL;
+    fenced = peer;
+    for (int long_wait = 0; long_wait < 2; long_wait++) {
+        pauses_left = long_wait ? 10000 : 10;
+        at_poll = free_at_last;
+        forget();
+        CHECK(LAPI_Fence(handle) == LAPI_SUCCESS && pauses_left <= 0);
+        CHECK(peer->lane_freed == peer->lane_used && peer->fence == peer->lane_used);
+        CHECK((lines > 0) == long_wait &&
+              (!long_wait ||
+               (strstr(line, "LAPI_Fence: has waited") &&
+                strstr(line,
+                       "s for task 2, which has not received all messages sent to it; no mess"))));
+        at_poll = NULL;
+        ends = ATOMICS;
+        CHECK(put_word(NULL) == LAPI_SUCCESS);
+        settle();
+        ends = ALL;
+    }
+    ends = ATOMICS;
+    end();
+}
+
 int main(void)
 {
     data = mmap(NULL, BIG, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -1023,5 +1759,22 @@ int main(void)
     large_messages_go_in_fragments();
     fragments_fail();
     vectors_arrive();
+    tasks_are_probed_in_turn();
+    messages_to_gone_tasks_end();
+    purged_tasks_get_nothing();
+    tasks_are_found_by_their_partners();
+    origins_put_chunks();
+    help_is_not_always_wanted();
+    targets_claim_chunks();
+    targets_get_new_addresses();
+    registrations_are_kept();
+    memory_that_is_only_read();
+    entries_run_out();
+    progress_polls_from_time_to_time();
+    notices_follow_records();
+    records_wait_for_entries();
+    waiting_calls_sleep();
+    the_interrupt_thread_polls();
+    fences_wait_for_slots();
     return 0;
 }
