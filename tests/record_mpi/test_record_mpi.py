@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """libutofu-record-mpi, with one MPI library: what is recorded, and what utofu-model makes of it.
 
-usage: test_record_mpi.py GROUP, with LAUNCHER, LIBRARY, MODEL, MACHINE, OBSERVE (a library), CALLS, HYBRID, and, unless
-there is no Fortran, CALLS_MPIF and CALLS_F08 naming files
+usage: test_record_mpi.py GROUP, with LAUNCHER, LIBRARY, MODEL, MACHINE, OBSERVE (a library), CALLS, HYBRID, SAME, and,
+unless there is no Fortran, CALLS_MPIF, CALLS_F08, SAME_MPIF and SAME_F08 naming files
 """
 import glob
 import json
@@ -19,9 +19,9 @@ from recordings import (COLLS, MPI, MPI_BEGIN, MPI_COLL, MPI_COMM, MPI_OPAQUE, M
                         MPI_SEND, MPI_WAIT)
 
 failures = 0
-LAUNCHER, LIBRARY, MODEL, MACHINE, OBSERVE, CALLS, HYBRID, MPIF, F08 = (
+LAUNCHER, LIBRARY, MODEL, MACHINE, OBSERVE, CALLS, HYBRID, MPIF, F08, SAME, SAME_MPIF, SAME_F08 = (
     os.environ.get(name) for name in
-    "LAUNCHER LIBRARY MODEL MACHINE OBSERVE CALLS HYBRID CALLS_MPIF CALLS_F08".split())
+    "LAUNCHER LIBRARY MODEL MACHINE OBSERVE CALLS HYBRID CALLS_MPIF CALLS_F08 SAME SAME_MPIF SAME_F08".split())
 
 
 def check(name, good, text=""):
@@ -132,12 +132,23 @@ def test_fortran(folder):
         if not program:
             print(f"{name}: no compiler")
             continue
-        # mpi_f08 of MPICH: procedures without a buffer call PMPI_* themselves, so all are left out
-        known = name == "mpif.h" or "openmpi" in LIBRARY
         paths = run(folder, "f", 4, [program])
-        compare(f"{name}: rank 0 records what it calls", calls_of(paths[0]), IN_FORTRAN if known else [])
+        compare(f"{name}: rank 0 records what it calls", calls_of(paths[0]), IN_FORTRAN)
         told = predict(paths)["mpi"]
-        check(f"{name}: utofu-model says so", told == ("recorded" if known else "missing"), told)
+        check(f"{name}: utofu-model says so", told == "recorded", told)
+
+
+def test_same(folder):
+    """One program in C, with mpif.h and with mpi_f08: the same recordings."""
+    in_c = [calls_of(path) for path in run(folder, "c", 4, [SAME])]
+    check("C: there are calls to compare", all(len(calls) >= 80 for calls in in_c), in_c)
+    for name, program in (("mpif.h", SAME_MPIF), ("mpi_f08", SAME_F08)):
+        if not program:
+            print(f"{name}: no compiler")
+            continue
+        for rank, path in enumerate(run(folder, "f", 4, [program])):
+            compare(f"{name}: rank {rank} records what it does in C", calls_of(path), in_c[rank])
+    check("bad twin: the recordings of two ranks are not the same", in_c[0] != in_c[2])
 
 
 def halo(paths):

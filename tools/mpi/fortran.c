@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What make-wrappers does not make of the Fortran functions of Open MPI: the beginning and the end,
- * and waits, whose requests and indices are those of Fortran. */
+/* What make-wrappers does not make of the Fortran functions: the beginning and the end, and waits,
+ * whose requests and indices are those of Fortran. */
 #include "fortran.h"
 
-#ifdef OPEN_MPI
+#ifdef MR_FORTRAN
 
 #    include <stdlib.h>
 #    include <string.h>
@@ -12,35 +12,34 @@
  * Beginning and end
  */
 
-MR_FORTRAN(mpi_init, MPI_INIT, MPI_Init, (MPI_Fint * ierr))
+MR_FORTRAN(init, INIT, Init, (MPI_Fint * ierr))
 {
     MPI_Fint code = MPI_SUCCESS;
 
     if (!ierr)
         ierr = &code;
     mr_find_mpi();
-    pmpi_init_(ierr);
+    MR_PMPI(init)(ierr);
     if (*ierr == MPI_SUCCESS)
         mr_begin();
 }
 
-MR_FORTRAN(mpi_init_thread, MPI_INIT_THREAD, MPI_Init_thread,
-           (void *required, void *provided, MPI_Fint *ierr))
+MR_FORTRAN(init_thread, INIT_THREAD, Init_thread, (void *required, void *provided, MPI_Fint *ierr))
 {
     MPI_Fint code = MPI_SUCCESS;
 
     if (!ierr)
         ierr = &code;
     mr_find_mpi();
-    pmpi_init_thread_(required, provided, ierr);
+    MR_PMPI(init_thread)(required, provided, ierr);
     if (*ierr == MPI_SUCCESS)
         mr_begin();
 }
 
-MR_FORTRAN(mpi_finalize, MPI_FINALIZE, MPI_Finalize, (MPI_Fint * ierr))
+MR_FORTRAN(finalize, FINALIZE, Finalize, (MPI_Fint * ierr))
 {
     mr_begun = false;
-    pmpi_finalize_(ierr);
+    MR_PMPI(finalize)(ierr);
 }
 
 /*
@@ -89,7 +88,39 @@ static bool begin_wait(struct wait *w, int num, const void *requests, void *stat
     return true;
 }
 
-/* `num` requests are complete: those with these indices, from 1 on, or all. 0: none is. */
+extern void MR_PMPI(waitany)(void *count, void *requests, void *index, void *status, MPI_Fint *ierr)
+    __attribute__((weak));
+
+/* The index of the first of several requests: 1, but 0 in mpi_f08 of MPICH 4.0. */
+static int first_index(void)
+{
+#    ifdef OPEN_MPI
+    return 1;
+#    else
+    static int known = -1;
+    int first = __atomic_load_n(&known, __ATOMIC_RELAXED);
+    MPI_Fint num = 1, index = 1, code;
+    MPI_Request request;
+
+    if (first < 0) {
+        PMPI_Irecv(NULL, 0, MPI_BYTE, MPI_PROC_NULL, 0, MPI_COMM_SELF, &request);
+        MR_PMPI(waitany)(&num, &request, &index, MPI_F08_STATUS_IGNORE, &code);
+        first = index == 0 ? 0 : 1;
+        __atomic_store_n(&known, first, __ATOMIC_RELAXED);
+    }
+    return first;
+#    endif
+}
+
+/* The position of a request. Below 0: none, as MPI_UNDEFINED, or one more in MPICH 4.1. */
+static int position_of(const struct wait *w, MPI_Fint index)
+{
+    int position = index - first_index();
+
+    return position < w->num ? position : -1;
+}
+
+/* `num` requests are complete: those with these indices, or all. 0: none is. */
 static void end_wait(struct wait *w, int num, const MPI_Fint *indices)
 {
     bool many = num > MR_INLINE;
@@ -98,13 +129,13 @@ static void end_wait(struct wait *w, int num, const MPI_Fint *indices)
     int inline_done[MR_INLINE], *done = many ? malloc((size_t)num * sizeof(*done)) : inline_done;
 
     mr_depth--;
-    if (*w->ierr != MPI_SUCCESS || num <= 0 || !statuses || !done) {
+    if (*w->ierr != MPI_SUCCESS || num <= 0 || (indices && position_of(w, indices[0]) < 0) ||
+        !statuses || !done) {
         mr_to->poll(w->begin);
     } else {
         for (int i = 0; i < num; i++) {
-            done[i] = indices ? indices[i] - 1 : i;
-            PMPI_Status_f2c((const MPI_Fint *)w->statuses + (size_t)i * MR_STATUS_INTS,
-                            &statuses[i]);
+            done[i] = indices ? position_of(w, indices[i]) : i;
+            mr_status_f2c((const MPI_Fint *)w->statuses + (size_t)i * MR_STATUS_INTS, &statuses[i]);
         }
         mr_completed(w->begin, num, w->was, done, statuses);
     }
@@ -123,129 +154,122 @@ static int int_at(const void *argument)
     return *(const MPI_Fint *)argument;
 }
 
-/* Of an index, or of a number of indices. */
-static int none_if_undefined(const void *argument)
-{
-    return int_at(argument) == MPI_UNDEFINED ? 0 : int_at(argument);
-}
-
-MR_FORTRAN(mpi_wait, MPI_WAIT, MPI_Wait, (void *request, void *status, MPI_Fint *ierr))
+MR_FORTRAN(wait, WAIT, Wait, (void *request, void *status, MPI_Fint *ierr))
 {
     struct wait w;
 
     if (!begin_wait(&w, 1, request, status, mr_is_ignored(status), ierr)) {
-        pmpi_wait_(request, status, w.ierr);
+        MR_PMPI(wait)(request, status, w.ierr);
         return;
     }
-    pmpi_wait_(request, w.statuses, w.ierr);
+    MR_PMPI(wait)(request, w.statuses, w.ierr);
     end_wait(&w, 1, NULL);
 }
 
-MR_FORTRAN(mpi_test, MPI_TEST, MPI_Test, (void *request, void *flag, void *status, MPI_Fint *ierr))
+MR_FORTRAN(test, TEST, Test, (void *request, void *flag, void *status, MPI_Fint *ierr))
 {
     struct wait w;
 
     if (!begin_wait(&w, 1, request, status, mr_is_ignored(status), ierr)) {
-        pmpi_test_(request, flag, status, w.ierr);
+        MR_PMPI(test)(request, flag, status, w.ierr);
         return;
     }
-    pmpi_test_(request, flag, w.statuses, w.ierr);
+    MR_PMPI(test)(request, flag, w.statuses, w.ierr);
     end_wait(&w, int_at(flag) ? 1 : 0, NULL);
 }
 
-MR_FORTRAN(mpi_waitall, MPI_WAITALL, MPI_Waitall,
-           (void *count, void *requests, void *statuses, MPI_Fint *ierr))
+MR_FORTRAN(waitall, WAITALL, Waitall, (void *count, void *requests, void *statuses, MPI_Fint *ierr))
 {
     struct wait w;
 
     if (!begin_wait(&w, int_at(count), requests, statuses, mr_are_ignored(statuses), ierr)) {
-        pmpi_waitall_(count, requests, statuses, w.ierr);
+        MR_PMPI(waitall)(count, requests, statuses, w.ierr);
         return;
     }
-    pmpi_waitall_(count, requests, w.statuses, w.ierr);
+    MR_PMPI(waitall)(count, requests, w.statuses, w.ierr);
     end_wait(&w, w.num, NULL);
 }
 
-MR_FORTRAN(mpi_testall, MPI_TESTALL, MPI_Testall,
+MR_FORTRAN(testall, TESTALL, Testall,
            (void *count, void *requests, void *flag, void *statuses, MPI_Fint *ierr))
 {
     struct wait w;
 
     if (!begin_wait(&w, int_at(count), requests, statuses, mr_are_ignored(statuses), ierr)) {
-        pmpi_testall_(count, requests, flag, statuses, w.ierr);
+        MR_PMPI(testall)(count, requests, flag, statuses, w.ierr);
         return;
     }
-    pmpi_testall_(count, requests, flag, w.statuses, w.ierr);
+    MR_PMPI(testall)(count, requests, flag, w.statuses, w.ierr);
     end_wait(&w, int_at(flag) ? w.num : 0, NULL);
 }
 
-MR_FORTRAN(mpi_waitany, MPI_WAITANY, MPI_Waitany,
+MR_FORTRAN(waitany, WAITANY, Waitany,
            (void *count, void *requests, void *index, void *status, MPI_Fint *ierr))
 {
     struct wait w;
 
     if (!begin_wait(&w, int_at(count), requests, status, mr_is_ignored(status), ierr)) {
-        pmpi_waitany_(count, requests, index, status, w.ierr);
+        MR_PMPI(waitany)(count, requests, index, status, w.ierr);
         return;
     }
-    pmpi_waitany_(count, requests, index, w.statuses, w.ierr);
-    end_wait(&w, none_if_undefined(index) ? 1 : 0, index);
+    MR_PMPI(waitany)(count, requests, index, w.statuses, w.ierr);
+    end_wait(&w, 1, index);
 }
 
-MR_FORTRAN(mpi_testany, MPI_TESTANY, MPI_Testany,
+MR_FORTRAN(testany, TESTANY, Testany,
            (void *count, void *requests, void *index, void *flag, void *status, MPI_Fint *ierr))
 {
     struct wait w;
 
     if (!begin_wait(&w, int_at(count), requests, status, mr_is_ignored(status), ierr)) {
-        pmpi_testany_(count, requests, index, flag, status, w.ierr);
+        MR_PMPI(testany)(count, requests, index, flag, status, w.ierr);
         return;
     }
-    pmpi_testany_(count, requests, index, flag, w.statuses, w.ierr);
-    end_wait(&w, int_at(flag) && none_if_undefined(index) ? 1 : 0, index);
+    MR_PMPI(testany)(count, requests, index, flag, w.statuses, w.ierr);
+    end_wait(&w, int_at(flag) ? 1 : 0, index);
 }
 
-MR_FORTRAN(mpi_waitsome, MPI_WAITSOME, MPI_Waitsome,
+MR_FORTRAN(waitsome, WAITSOME, Waitsome,
            (void *count, void *requests, void *outcount, void *indices, void *statuses,
             MPI_Fint *ierr))
 {
     struct wait w;
 
     if (!begin_wait(&w, int_at(count), requests, statuses, mr_are_ignored(statuses), ierr)) {
-        pmpi_waitsome_(count, requests, outcount, indices, statuses, w.ierr);
+        MR_PMPI(waitsome)(count, requests, outcount, indices, statuses, w.ierr);
         return;
     }
-    pmpi_waitsome_(count, requests, outcount, indices, w.statuses, w.ierr);
-    end_wait(&w, none_if_undefined(outcount), indices);
+    MR_PMPI(waitsome)(count, requests, outcount, indices, w.statuses, w.ierr);
+    end_wait(&w, int_at(outcount), indices);
 }
 
-MR_FORTRAN(mpi_testsome, MPI_TESTSOME, MPI_Testsome,
+MR_FORTRAN(testsome, TESTSOME, Testsome,
            (void *count, void *requests, void *outcount, void *indices, void *statuses,
             MPI_Fint *ierr))
 {
     struct wait w;
 
     if (!begin_wait(&w, int_at(count), requests, statuses, mr_are_ignored(statuses), ierr)) {
-        pmpi_testsome_(count, requests, outcount, indices, statuses, w.ierr);
+        MR_PMPI(testsome)(count, requests, outcount, indices, statuses, w.ierr);
         return;
     }
-    pmpi_testsome_(count, requests, outcount, indices, w.statuses, w.ierr);
-    end_wait(&w, none_if_undefined(outcount), indices);
+    MR_PMPI(testsome)(count, requests, outcount, indices, w.statuses, w.ierr);
+    end_wait(&w, int_at(outcount), indices);
 }
 
 /*
  * Persistent requests
  */
 
-MR_FORTRAN(mpi_startall, MPI_STARTALL, MPI_Startall, (void *count, void *requests, MPI_Fint *ierr))
+MR_FORTRAN(startall, STARTALL, Startall, (void *count, void *requests, MPI_Fint *ierr))
 {
     struct wait w;
 
     if (!begin_wait(&w, int_at(count), requests, NULL, false, ierr)) {
-        pmpi_startall_(count, requests, w.ierr);
+        MR_PMPI(startall)(count, requests, w.ierr);
         return;
     }
-    pmpi_startall_(count, requests, w.ierr);
+    MR_PMPI(startall)(count, requests, w.ierr);
     mr_depth--;
     mr_started(w.begin, *w.ierr == MPI_SUCCESS ? w.num : 0, w.was);
     if (w.was != w.inline_requests) {
@@ -254,26 +278,26 @@ MR_FORTRAN(mpi_startall, MPI_STARTALL, MPI_Startall, (void *count, void *request
     }
 }
 
-MR_FORTRAN(mpi_start, MPI_START, MPI_Start, (void *request, MPI_Fint *ierr))
+MR_FORTRAN(start, START, Start, (void *request, MPI_Fint *ierr))
 {
     struct wait w;
 
     if (!begin_wait(&w, 1, request, NULL, false, ierr)) {
-        pmpi_start_(request, w.ierr);
+        MR_PMPI(start)(request, w.ierr);
         return;
     }
-    pmpi_start_(request, w.ierr);
+    MR_PMPI(start)(request, w.ierr);
     mr_depth--;
     mr_started(w.begin, *w.ierr == MPI_SUCCESS, w.was);
 }
 
-MR_FORTRAN(mpi_request_free, MPI_REQUEST_FREE, MPI_Request_free, (void *request, MPI_Fint *ierr))
+MR_FORTRAN(request_free, REQUEST_FREE, Request_free, (void *request, MPI_Fint *ierr))
 {
     MPI_Fint code;
 
     if (mr_enter())
         mr_request_forget(PMPI_Request_f2c(*(MPI_Fint *)request));
-    pmpi_request_free_(request, ierr ? ierr : &code);
+    MR_PMPI(request_free)(request, ierr ? ierr : &code);
 }
 
 #endif

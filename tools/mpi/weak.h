@@ -47,7 +47,10 @@
 #    pragma weak ompi_mpi_comm_world
 #    pragma weak ompi_request_null
 #else
+#    pragma weak MPI_F08_STATUSES_IGNORE
+#    pragma weak MPI_F08_STATUS_IGNORE
 #    pragma weak MPI_UNWEIGHTED
+#    pragma weak PMPI_Status_f082c
 #endif
 
 #endif
