@@ -143,6 +143,7 @@ enum ut_record_mpi_coll {
     UT_RECORD_MPI_SCAN,
     UT_RECORD_MPI_EXSCAN,
     UT_RECORD_MPI_NEW_COMM,
+    UT_RECORD_MPI_GATHERV,
     UT_RECORD_MPI_COLLS
 };
 

@@ -211,7 +211,7 @@ def mpi(ranks=6):
             for i, rank in enumerate(r):
                 rank.thread.region(name)
                 rank.compute(i * 10)
-                root = 2 if name in ("bcast", "reduce", "gather", "scatter") else -1
+                root = 2 if name in ("bcast", "reduce", "gather", "scatter", "gatherv") else -1
                 rank.coll(name, root, 0 if name in ("barrier", "new_comm") else size, size // 8)
                 rank.thread.region(name, False)
         for i in range(1, ranks, 2):

@@ -9,7 +9,7 @@ VCQ, GATE, STARTED, SITE, AT = 1, 2, 3, 4, 5
 VERSION, OLDEST = 6, 4
 MPI_BEGIN, MPI_COMM, MPI_SEND, MPI_RECV, MPI_WAIT, MPI_PROBE, MPI_COLL, MPI_OPAQUE = range(8)
 COLLS = ("barrier bcast reduce allreduce gather scatter allgather alltoall reduce_scatter scan exscan "
-         "new_comm").split()
+         "new_comm gatherv").split()
 POLLED, AGAIN = 0x80, 0x40
 NO_PATH = (255, 255, 255)
 SESSION = 4

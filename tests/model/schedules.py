@@ -12,6 +12,7 @@ The machine has round numbers, links without a rate, and one rank a node. In ns:
   long       of more than 1000 bytes: once it is announced (send + fly) and to be received: 200, and fly
   gates      a barrier, or a sum of up to 3 elements: 100, 500 for each of ceil(log2(ranks)) rounds, 100
   round      of other collectives: 1000 + bytes
+  block      of a Gatherv, taken by the root, one after the other: 30 + bytes / 10
 """
 import os
 import re
@@ -29,7 +30,8 @@ VALUES = {"gap_ns": 0, "send_ns": 1000, "receive_ns": 0, "packet_rate": 1e9, "ge
 MPI_VALUES = {"post_ns": 100, "take_ns": 100, "short_bytes": 16, "buffer_ns": 50, "copy_rate": 10,
               "eager_bytes": 1000,
               "rendezvous_ns": 200, "node_ns": 300, "node_rate": 1, "offload_elements": 3, "round_ns": 1000,
-              "round_rate": 1, "pipeline_bytes": 1e9, "pipeline_ns": 1e9, "pipeline_rate": 1}
+              "round_rate": 1, "pipeline_bytes": 1e9, "pipeline_ns": 1e9, "pipeline_rate": 1, "block_ns": 30,
+              "block_rate": 10}
 
 
 def machine(folder):
@@ -157,6 +159,17 @@ SCHEDULES = [
     ("2,000 bytes behind 10,000 of computing: the data are there", 2,
      lambda r: (r[0].send(1, 2000, request=1).compute(10000).wait(1), r[1].recv(0, request=1).compute(10000).wait(1)),
      10000 + 100),
+    ("blocks of 500 bytes to rank 2 of 5, one late by 150", 5,
+     lambda r: late(r, 150, 4, lambda x: x.coll("gatherv", 2, 500)),
+     # three are there at 1100, and are taken until 1340; the last one at 1250
+     100 + 1000 + 4 * (30 + 50)),
+    ("blocks of 500 bytes to rank 2 of 5, which is late by 3,000", 5,
+     lambda r: late(r, 3000, 2, lambda x: x.coll("gatherv", 2, 500)),
+     3000 + 4 * (30 + 50)),
+    ("blocks of 2,000 bytes to rank 0 of 3: a process leaves when its block is taken, and then sends", 3,
+     lambda r: (each(r, lambda x: x.coll("gatherv", 0, 2000)), r[1].send(2), r[2].recv(1)),
+     # there at 1100, taken until 1330 and 1560; rank 1 sends at 1330
+     100 + 1000 + 230 + 100 + 1000 + 100),
 ]
 
 
@@ -181,7 +194,7 @@ def main():
     order = sorted(range(len(told)), key=lambda i: told[i])
     right = sorted(range(len(told)), key=lambda i: SCHEDULES[i][3])
     truths = {truth for *_, truth in SCHEDULES}
-    assert len(SCHEDULES) == len(truths) == 20, "20 different times"
+    assert len(SCHEDULES) == len(truths) == 23, "23 different times"
     if order != right:
         failures += 1
         print("FAILED: the order is not that of the truth")

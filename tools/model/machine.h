@@ -56,7 +56,9 @@ enum { UM_ANY = 0, UM_MOST_COUNT = 65535 };
     PARAMETER(mpi, round_rate, 1e-6, UM_ANY)                                                       \
     PARAMETER(mpi, pipeline_bytes, 1, UM_ANY)                                                      \
     PARAMETER(mpi, pipeline_ns, 0, UM_ANY)                                                         \
-    PARAMETER(mpi, pipeline_rate, 1e-6, UM_ANY)
+    PARAMETER(mpi, pipeline_rate, 1e-6, UM_ANY)                                                    \
+    PARAMETER(mpi, block_ns, 0, UM_ANY)                                                            \
+    PARAMETER(mpi, block_rate, 1e-6, UM_ANY)
 
 enum um_topology { UM_TOFU, UM_FAT_TREE };
 

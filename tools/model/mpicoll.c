@@ -338,6 +338,60 @@ static void pass_up(struct coll *c, uint32_t v)
         pass_up(c, v & (v - 1));
 }
 
+/*
+ * Blocks of their own lengths, to the root
+ */
+
+static double bytes_of_block(const struct coll *c, uint32_t rank)
+{
+    return c->sim->program->mpi->calls[c->instance->calls[rank]].bytes;
+}
+
+/* The root takes the block of a rank that has entered, once it is there. A long one is not sent
+ * before. */
+static void take_block(struct coll *c, uint32_t rank)
+{
+    const struct um_machine *m = c->sim->machine;
+    uint32_t root = c->instance->root, from = node_of(c, rank), to = node_of(c, root);
+    double bytes = bytes_of_block(c, rank);
+    double flight = from == to ? m->mpi_node_ns
+                               : m->tni_send_ns + hops_ns(c->sim, from, to) + m->tni_receive_ns;
+    double there = c->run->entered[rank] + m->mpi_post_ns + flight;
+    double *busy = &c->run->arrived[root];
+
+    if (there > *busy) {
+        *busy = there;
+        c->run->cause[root] = rank;
+    }
+    *busy += m->mpi_block_ns + bytes / m->mpi_block_rate;
+    if (bytes <= m->mpi_eager_bytes)
+        return;
+    c->run->ends[rank] = *busy;
+    c->run->cause[rank] = root;
+}
+
+static void run_blocks(struct coll *c, uint32_t rank)
+{
+    const struct um_machine *m = c->sim->machine;
+    uint32_t root = c->instance->root;
+
+    if (rank != root && bytes_of_block(c, rank) <= m->mpi_eager_bytes) {
+        c->run->ends[rank] = c->run->entered[rank] + m->mpi_post_ns;
+        c->run->cause[rank] = rank;
+    }
+    if (rank == root) {
+        c->run->arrived[root] = c->run->entered[root];
+        c->run->cause[root] = root;
+        for (uint32_t i = 0; i < c->comm->size; i++)
+            if (i != root && c->run->entered[i] >= 0)
+                take_block(c, i);
+    } else if (c->run->entered[root] >= 0) {
+        take_block(c, rank);
+    }
+    if (c->run->num_entered == c->instance->num_calls && c->run->entered[root] >= 0)
+        c->run->ends[root] = c->run->arrived[root];
+}
+
 /* A prefix: a rank waits for all before it. */
 static void run_prefix(struct coll *c)
 {
@@ -370,6 +424,9 @@ void um_mpi_coll_enter(const struct um_sim *s, const struct um_mpi_instance *ins
     case UT_RECORD_MPI_REDUCE:
     case UT_RECORD_MPI_GATHER:
         pass_up(&c, place_in_tree(&c, rank));
+        break;
+    case UT_RECORD_MPI_GATHERV:
+        run_blocks(&c, rank);
         break;
     case UT_RECORD_MPI_SCAN:
     case UT_RECORD_MPI_EXSCAN:

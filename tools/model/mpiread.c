@@ -38,9 +38,9 @@ bool um_mpi_is_missing(const struct um_program *p)
 const char *um_mpi_name(const struct um_mpi_call *call)
 {
     static const char *const colls[UT_RECORD_MPI_COLLS] = {
-        "MPI_Barrier",        "MPI_Bcast",   "MPI_Reduce",    "MPI_Allreduce",
-        "MPI_Gather",         "MPI_Scatter", "MPI_Allgather", "MPI_Alltoall",
-        "MPI_Reduce_scatter", "MPI_Scan",    "MPI_Exscan",    "a new communicator"};
+        "MPI_Barrier", "MPI_Bcast",          "MPI_Reduce",   "MPI_Allreduce",      "MPI_Gather",
+        "MPI_Scatter", "MPI_Allgather",      "MPI_Alltoall", "MPI_Reduce_scatter", "MPI_Scan",
+        "MPI_Exscan",  "a new communicator", "MPI_Gatherv"};
     static const char *const kinds[UT_RECORD_MPI_KINDS] = {[UT_RECORD_MPI_SEND] = "MPI_Send",
                                                            [UT_RECORD_MPI_RECV] = "MPI_Recv",
                                                            [UT_RECORD_MPI_WAIT] = "MPI_Wait",
