@@ -7,6 +7,7 @@
 #define FAKE_FABRIC_H
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,6 +74,14 @@ static bool fake_reorders;                    /* the operation that ended last i
 static struct fid_fabric fake_fabric;
 static uint64_t fake_last_key;
 
+static void (*fake_on_call)(void); /* called by most calls of the fabric; NULL: nobody */
+
+static void fake_called(void)
+{
+    if (fake_on_call)
+        fake_on_call();
+}
+
 /* What is open, and which call that opens something fails: all calls of this name but the first
  * ones. */
 static unsigned int fake_num_open;
@@ -82,6 +91,7 @@ static int fake_failure, fake_good_calls;
 /* The result of a call that opens something. */
 static int fake_open(const char *name)
 {
+    fake_called();
     if (fake_failing && strcmp(name, fake_failing) == 0 && fake_good_calls-- <= 0)
         return fake_failure;
     fake_num_open++;
@@ -101,6 +111,7 @@ static int fake_call(const char *name)
 static int fake_close(struct fid *fid)
 {
     (void)fid;
+    fake_called();
     fake_num_open--;
     return 0;
 }
@@ -160,6 +171,7 @@ static uint64_t fake_last_access; /* of a registration */
 
 static int fake_mr_close(struct fid *fid)
 {
+    fake_called();
     fake_num_mrs--;
     free(fid);
     return 0;
@@ -221,6 +233,7 @@ static ssize_t fake_take_error(void)
 {
     ssize_t rc = fake_error;
 
+    fake_called();
     fake_error = 0;
     if (rc == 0 && fake_busy > 0) {
         fake_busy--;
@@ -361,6 +374,7 @@ static ssize_t fake_cq_read(struct fid_cq *cq, void *entries, size_t count)
                : fake_reads_many                         ? count
                                                          : 1;
 
+    fake_called();
     if (fake->failed)
         return -FI_EAVAIL;
     if (fake->num_done == 0 || count == 0)
@@ -408,6 +422,15 @@ static struct fi_ops_cq fake_cq_ops = {
 static struct fi_ops_av fake_av_ops = {
     .size = sizeof(struct fi_ops_av), .insert = fake_insert, .remove = fake_remove};
 
+/* None of 0 to 2, also if one of them is closed. */
+static int fake_make_fd(void)
+{
+    int made = eventfd(0, EFD_CLOEXEC), fd = fcntl(made, F_DUPFD_CLOEXEC, 3);
+
+    close(made);
+    return fd;
+}
+
 static int fake_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,
                         void *context)
 {
@@ -420,7 +443,7 @@ static int fake_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, stru
     int rc = fake_open("cq");
     if (rc != 0)
         return rc;
-    fake->fd = fake_has_fds ? eventfd(0, EFD_CLOEXEC) : 0;
+    fake->fd = fake_has_fds ? fake_make_fd() : 0;
     fake->cq = (struct fid_cq){.fid.ops = &fake_cq_fid_ops, .ops = &fake_cq_ops};
     *cq = &fake->cq;
     return 0;
@@ -503,6 +526,7 @@ static int fake_trywait(struct fid_fabric *fabric, struct fid **fids, int count)
     int rc = 0;
 
     (void)fabric;
+    fake_called();
     for (int i = 0; i < count; i++) {
         const struct fake_ep *fake = fp_container_of(fids[i], struct fake_ep, cq.fid);
         if (fake->num_done > 0 || fake->failed)
@@ -511,10 +535,53 @@ static int fake_trywait(struct fid_fabric *fabric, struct fid **fids, int count)
     return rc;
 }
 
+/* A wait set, as queues of `net` have them. */
+static unsigned int fake_waits; /* calls of fi_wait() */
+static int fake_wait_fd = -1;
+
+static int fake_wait(struct fid_wait *set, int timeout)
+{
+    (void)set;
+    fake_waits += timeout == 0;
+    return -FI_ETIMEDOUT;
+}
+
+static int fake_wait_close(struct fid *fid)
+{
+    close(fake_wait_fd);
+    fake_wait_fd = -1;
+    return fake_close(fid);
+}
+
+static int fake_wait_control(struct fid *fid, int command, void *arg)
+{
+    (void)fid;
+    *(int *)arg = fake_wait_fd;
+    return command == FI_GETWAIT ? 0 : -FI_ENOSYS;
+}
+
+static int fake_wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr,
+                          struct fid_wait **set)
+{
+    static struct fi_ops_wait ops = {.size = sizeof(ops), .wait = fake_wait};
+    static struct fi_ops fid_ops = {
+        .size = sizeof(fid_ops), .close = fake_wait_close, .control = fake_wait_control};
+    static struct fid_wait made = {.fid.ops = &fid_ops, .ops = &ops};
+
+    (void)fabric;
+    int rc = attr->wait_obj == FI_WAIT_FD ? fake_open("wait") : -FI_EINVAL;
+    if (rc == 0)
+        fake_wait_fd = fake_make_fd();
+    *set = rc == 0 ? &made : NULL;
+    return rc;
+}
+
 static int fake_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context)
 {
-    static struct fi_ops_fabric ops = {
-        .size = sizeof(ops), .domain = fake_domain_open, .trywait = fake_trywait};
+    static struct fi_ops_fabric ops = {.size = sizeof(ops),
+                                       .domain = fake_domain_open,
+                                       .wait_open = fake_wait_open,
+                                       .trywait = fake_trywait};
 
     (void)attr, (void)context;
     int rc = fake_open("fabric");
