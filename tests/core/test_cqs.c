@@ -4,9 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "bootstrap/layout.h"
 #include "process/cqs.h"
+#include "util/env.h"
+#include "util/log.h"
 
 enum { MOST = 48 };
 
@@ -159,5 +163,108 @@ Test(cqs, calculated_owners_are_found_in_1000_layouts)
                          place.local_rank, most);
         }
         tried++;
+    }
+}
+
+/*
+ * UTOFU_CQ_MAP and the CQs of a process
+ */
+
+struct map {
+    const char *map, *exclusive, *session;
+    uint32_t local_rank, local_size;
+    const char *result;
+};
+
+/* In a process of its own: the CQs, and how many are reserved; or the line of the refusal. */
+static void print_cqs(const struct map *m)
+{
+    struct ut_job_info job = {.local_rank = m->local_rank, .local_size = m->local_size};
+    struct ut_process process = {.job = &job};
+
+    if (*m->map)
+        setenv("UTOFU_CQ_MAP", m->map, 1);
+    setenv("UTOFU_NUM_EXCLUSIVE_CQS", m->exclusive, 1);
+    setenv("UTOFU_NUM_SESSION_MODE_CQS", m->session, 1);
+    ut_env_load();
+    ut_log_init();
+    if (ut_cqs_alloc(&process) != 0)
+        return;
+    ut_cqs_reserve(&process);
+    for (unsigned int i = 0; i < process.num_cqs; i++)
+        printf("%u ", process.cq_ids[i]);
+    printf("%u %u", process.num_exclusive, process.num_session);
+}
+
+static const char *cqs_of(const struct map *m)
+{
+    static char text[1000];
+    FILE *out = tmpfile();
+
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(fileno(out), STDOUT_FILENO);
+        dup2(fileno(out), STDERR_FILENO);
+        print_cqs(m);
+        fflush(stdout);
+        _exit(0);
+    }
+    cr_assert_eq(waitpid(child, NULL, 0), child);
+    rewind(out);
+    text[fread(text, 1, sizeof(text) - 1, out)] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+    fclose(out);
+    return text;
+}
+
+#define REFUSED "utofu: error: [rank ?, process] UTOFU_CQ_MAP="
+#define NO_LIST(map, local_rank)                                                                   \
+    REFUSED map " has no list of CQ ids (0 to 4095, at most 16) for local rank " local_rank        \
+                "; give one list a,b,c per local rank, separated by /"
+
+Test(cqs, of_a_process_follow_from_the_map)
+{
+    static const struct map maps[] = {
+        {"", "0", "0", 0, 1, "0 1 2 3 4 5 6 7 8 0 0"},
+        {"", "0", "0", 1, 2, "4 5 6 7 0 0"},
+        {"", "0", "0", 2, 3, "6 7 8 0 0"},
+        {"auto", "1", "1", 0, 2, "0 1 2 3 1 1"},
+        {"auto", "9", "1", 0, 2, "0 1 2 3 3 0"},
+        {"auto", "2", "9", 0, 2, "0 1 2 3 2 1"},
+        {"stride:1", "1", "1", 5, 6, "5 0 0"},
+        {"stride:16", "0", "0", 1, 2, "16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 0 0"},
+        {"stride:0", "0", "0", 1, 2, REFUSED "stride:0: the stride is a number from 1 to 16"},
+        {"stride:17", "0", "0", 1, 2, REFUSED "stride:17: the stride is a number from 1 to 16"},
+        {"stride:2x", "0", "0", 1, 2, REFUSED "stride:2x: the stride is a number from 1 to 16"},
+        {"stride:16", "0", "0", 255, 256,
+         "4080 4081 4082 4083 4084 4085 4086 4087 4088 4089 4090 4091 4092 4093 4094 4095 0 0"},
+        {"stride:16", "0", "0", 256, 257,
+         "utofu: error: [rank ?, process] local rank 256 is too many for 16 CQs each (CQ ids end "
+         "at 4095)"},
+        {"nonsense", "0", "0", 0, 1,
+         REFUSED "nonsense: use auto, fugaku, stride:N or lists of CQ ids"},
+        {"7", "0", "0", 0, 1, "7 0 0"},
+        {"7,9/4095,0", "0", "0", 1, 2, "4095 0 0 0"},
+        {"7,9/4095,0", "0", "0", 0, 2, "7 9 0 0"},
+        {"7,9/4096", "0", "0", 1, 2, NO_LIST("7,9/4096", "1")},
+        {"7,9", "0", "0", 1, 2, NO_LIST("7,9", "1")},
+        {"7,9x", "0", "0", 0, 2, NO_LIST("7,9x", "0")},
+        {"7,", "0", "0", 0, 2, NO_LIST("7,", "0")},
+        {"0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15", "0", "0", 0, 1,
+         "0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 0 0"},
+        {"0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16", "0", "0", 0, 1,
+         NO_LIST("0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16", "0")},
+        {"1,2/2", "0", "0", 1, 2,
+         REFUSED "1,2/2 gives CQ 2 more than once; each may be in one list"},
+        {"1,2,1", "0", "0", 0, 2,
+         REFUSED "1,2,1 gives CQ 1 more than once; each may be in one list"},
+        {"1,2/3,3", "0", "0", 0, 2, "1 2 0 0"},
+    };
+
+    for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++) {
+        const char *got = cqs_of(&maps[i]);
+        cr_expect_str_eq(got, maps[i].result, "%s, local rank %u: %s", maps[i].map,
+                         maps[i].local_rank, got);
     }
 }
