@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -266,6 +267,39 @@ Test(timeline, file_has_a_limit)
     cr_assert(size >= 100000 && size < 100000 + 200, "%zu", size);
     cr_assert_str_eq(text + size - 4, "}\n]\n");
     cr_assert(count(text, "empty polls") > 800);
+}
+
+/* What another thread of the program does as soon as the lock of the file is free: the linker puts
+ * this function in the place of the C library's. */
+static bool writes_next;
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *lock);
+int __real_pthread_mutex_unlock(pthread_mutex_t *lock);
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *lock)
+{
+    int rc = __real_pthread_mutex_unlock(lock);
+
+    if (writes_next) {
+        writes_next = false;
+        add_waits(1);
+        ut_trace_flush(&buffer);
+    }
+    return rc;
+}
+
+Test(timeline, one_that_writes_at_the_end_finds_the_file_closed)
+{
+    FILE *errors = tmpfile();
+    char line[100];
+
+    open_file(0, 0);
+    add_waits(3);
+    ut_trace_flush(&buffer);
+    cr_assert(errors && dup2(fileno(errors), STDERR_FILENO) >= 0);
+    writes_next = true;
+    ut_trace_close();
+    cr_assert(!writes_next);
+    cr_assert_eq(pread(fileno(errors), line, sizeof(line), 0), 0, "no error");
+    cr_assert_eq(count(read_text(), "empty polls"), 3);
 }
 
 Test(timeline, file_that_cannot_be_made)
