@@ -1001,6 +1001,514 @@ static void vectors_arrive(void)
 }
 
 /*
+ * Arguments, and calls of each kind
+ */
+
+static struct la_reply_area *own_reply(uint32_t req)
+{
+    return &la.control.replies[req];
+}
+
+/* All tasks have executed what was sent to them. */
+static void answer_all(void)
+{
+    settle();
+    for (uint32_t i = 0; i < LA_NUM_REQS; i++) {
+        const struct la_req *r = &la.requests.reqs[i];
+        if (!r->used)
+            continue;
+        own_reply(i)->fin = own_reply(i)->cmpl = 0;
+        uint8_t flags = r->flags;
+        if (flags & LA_WANTS_FIN)
+            put_arrives(&own_reply(i)->fin + 1);
+        if (flags & LA_WANTS_CMPL)
+            put_arrives(&own_reply(i)->cmpl + 1);
+    }
+    progress();
+    struct la_peer *peer = la_peer_find(TO);
+    if (peer != NULL)
+        free_slots(peer);
+    CHECK(la.requests.num_free == LA_NUM_REQS && num_errors == 0);
+}
+
+static int am(const void *hdr, void *uhdr, uint uhdr_len, void *from, ulong len)
+{
+    return LAPI_Amsend(handle, TO, (void *)(uintptr_t)hdr, uhdr, uhdr_len, from, len, NULL, NULL,
+                       NULL);
+}
+
+static void arguments_are_checked(void)
+{
+    const ulong most = LAPI_MAX_MSG_SZ;
+    void *hdr = (void *)7, *there = (void *)0x1000;
+    int in[2] = {1, 2}, prev;
+    long long in64 = 1, prev64;
+
+    begin();
+    connect_to(TO);
+    CHECK(am(NULL, NULL, 0, NULL, 0) == LAPI_ERR_HDR_HNDLR_NULL);
+    CHECK(am(hdr, data, 1412, NULL, 0) == LAPI_ERR_UHDR_LEN);
+    CHECK(am(hdr, data, 6, NULL, 0) == LAPI_ERR_UHDR_LEN);
+    CHECK(am(hdr, NULL, 4, NULL, 0) == LAPI_ERR_UHDR_NULL);
+    CHECK(am(hdr, NULL, 0, NULL, most) == LAPI_ERR_ORG_ADDR_NULL);
+    CHECK(am(hdr, NULL, 0, NULL, 1) == LAPI_ERR_ORG_ADDR_NULL);
+    CHECK(am(hdr, NULL, 0, NULL, most + 1) == LAPI_ERR_DATA_LEN);
+    CHECK(am(hdr, data, 1408, NULL, 0) == LAPI_SUCCESS);
+    CHECK(am(hdr, NULL, 0, NULL, 0) == LAPI_SUCCESS);
+    CHECK(LAPI_Put(handle, TO, most + 1, there, data, NULL, NULL, NULL) == LAPI_ERR_DATA_LEN);
+    CHECK(LAPI_Put(handle, TO, most, there, NULL, NULL, NULL, NULL) == LAPI_ERR_ORG_ADDR_NULL);
+    CHECK(LAPI_Put(handle, TO, 1, NULL, data, NULL, NULL, NULL) == LAPI_ERR_TGT_ADDR_NULL);
+    CHECK(LAPI_Put(handle, TO, 0, NULL, NULL, NULL, NULL, NULL) == LAPI_SUCCESS);
+    CHECK(LAPI_Get(handle, TO, most + 1, there, data, NULL, NULL) == LAPI_ERR_DATA_LEN);
+    CHECK(LAPI_Get(handle, TO, 1, there, NULL, NULL, NULL) == LAPI_ERR_ORG_ADDR_NULL);
+    CHECK(LAPI_Get(handle, TO, 1, NULL, data, NULL, NULL) == LAPI_ERR_TGT_ADDR_NULL);
+    CHECK(LAPI_Get(handle, TO, 0, NULL, NULL, NULL, NULL) == LAPI_SUCCESS);
+    no_memory = true;
+    CHECK(LAPI_Get(handle, TO, 113, there, data, NULL, NULL) == LAPI_ERR_MEMORY_EXHAUSTED);
+    CHECK(LAPI_Get(handle, TO, 112, there, data, NULL, NULL) == LAPI_SUCCESS);
+    CHECK(LAPI_Put(handle, TO, 4000, there, data, NULL, NULL, NULL) == LAPI_ERR_MEMORY_EXHAUSTED);
+    no_memory = false;
+    for (int op = -1; op <= LAPI_RMW_END; op++)
+        CHECK(LAPI_Rmw(handle, (RMW_ops_t)op, TO, there, in, &prev, NULL) ==
+              (op < 0 || op == LAPI_RMW_END ? LAPI_ERR_RMW_OP : LAPI_SUCCESS));
+    CHECK(LAPI_Rmw(handle, SWAP, TO, NULL, in, &prev, NULL) == LAPI_ERR_TGT_VAR_NULL);
+    CHECK(LAPI_Rmw(handle, SWAP, TO, (int *)0x1002, in, &prev, NULL) == LAPI_ERR_TGT_VAR_ALIGN);
+    CHECK(LAPI_Rmw64(handle, SWAP, TO, (long long *)0x1004, &in64, &prev64, NULL) ==
+          LAPI_ERR_TGT_VAR_ALIGN);
+    CHECK(LAPI_Rmw(handle, SWAP, TO, there, NULL, &prev, NULL) == LAPI_ERR_IN_VAL_NULL);
+    CHECK(LAPI_Rmw(handle, SWAP, TO, there, in, NULL, NULL) == LAPI_SUCCESS);
+    answer_all();
+    CHECK(LAPI_Put(handle + 1, TO, 0, NULL, NULL, NULL, NULL, NULL) == LAPI_ERR_HNDL_INVALID);
+    CHECK(la.lock.word == 0);
+    end();
+}
+
+static const struct la_record *last_record(void)
+{
+    settle();
+    return slot_at(TO, (la_peer_find(TO)->lane_used - 1) % LA_LANE_SLOTS);
+}
+
+static lapi_cntr_t cntr;
+static int num_sends;
+
+static void note_send(lapi_handle_t *hndl, void *arg, lapi_sh_info_t *in)
+{
+    CHECK(*hndl == handle && arg == &num_sends && in->src == TO);
+    num_sends++;
+}
+
+static void transfers_of_each_kind(void)
+{
+    begin();
+    connect_to(TO);
+    CHECK(LAPI_Xfer(handle, NULL) == LAPI_ERR_RET_PTR_NULL);
+    lapi_xfer_t x = {.Am = {.tgt = TO}};
+    for (int type = -1; type <= LAPI_LAST_XFER; type += LAPI_LAST_XFER + 1) {
+        x.Xfer_type = (lapi_xfer_type_t)type;
+        CHECK(LAPI_Xfer(handle, &x) == LAPI_ERR_XFER_CMD);
+    }
+    num_sends = num_handler_calls = 0;
+    cntr.value = 0;
+    x.Am = (lapi_am_t){.Xfer_type = LAPI_AM_XFER,
+                       .tgt = TO,
+                       .hdr_hdl = 7,
+                       .uhdr = data,
+                       .uhdr_len = 4,
+                       .udata = data,
+                       .udata_len = 9,
+                       .shdlr = note_send,
+                       .sinfo = &num_sends,
+                       .tgt_cntr = 5,
+                       .org_cntr = &cntr};
+    CHECK(LAPI_Xfer(handle, &x) == LAPI_SUCCESS && num_sends == 1 && cntr.value == 1);
+    CHECK(last_record()->kind == LA_AM && last_record()->tgt_cntr == 5 &&
+          last_record()->data_len == 9);
+    x.Am.hdr_hdl = 0;
+    CHECK(LAPI_Xfer(handle, &x) == LAPI_ERR_HDR_HNDLR_NULL && num_sends == 1);
+    x.Am = (lapi_am_t){.Xfer_type = LAPI_AM_LW_XFER,
+                       .tgt = TO,
+                       .hdr_hdl = 7,
+                       .uhdr = data,
+                       .uhdr_len = 4,
+                       .udata = data,
+                       .udata_len = 16};
+    CHECK(LAPI_Xfer(handle, &x) == LAPI_SUCCESS && num_flying == 1);
+    CHECK(flying[0].edata == LA_EDATA_NO_OP && last_record()->flags == LA_INLINE);
+    x.Am.udata_len = 1968;
+    CHECK(LAPI_Xfer(handle, &x) == LAPI_SUCCESS && last_record()->data_len == 1968);
+    x.Am.udata_len = 1969;
+    CHECK(LAPI_Xfer(handle, &x) == LAPI_ERR_DATA_LEN);
+    x.Am.uhdr_len = 6;
+    CHECK(LAPI_Xfer(handle, &x) == LAPI_ERR_UHDR_LEN);
+    x.Put = (lapi_put_t){.Xfer_type = LAPI_PUT_XFER,
+                         .tgt = TO,
+                         .tgt_addr = 0x1000,
+                         .org_addr = data,
+                         .len = 9,
+                         .shdlr = note_send,
+                         .sinfo = &num_sends,
+                         .org_cntr = &cntr};
+    CHECK(LAPI_Xfer(handle, &x) == LAPI_SUCCESS && num_sends == 2 && cntr.value == 2);
+    CHECK(last_record()->kind == LA_PUT && last_record()->tgt_addr == 0x1000);
+    x.Put.tgt_addr = 0;
+    CHECK(LAPI_Xfer(handle, &x) == LAPI_ERR_TGT_ADDR_NULL);
+    x.Get = (lapi_get_t){.Xfer_type = LAPI_GET_XFER,
+                         .tgt = TO,
+                         .tgt_addr = 0x1000,
+                         .org_addr = data,
+                         .len = 9,
+                         .chndlr = note_handler,
+                         .cinfo = &num_handler_calls,
+                         .org_cntr = &cntr};
+    CHECK(LAPI_Xfer(handle, &x) == LAPI_SUCCESS && last_record()->kind == LA_GET);
+    CHECK(num_handler_calls == 0);
+    answer_all();
+    CHECK(num_handler_calls == 1 && cntr.value == 3);
+    x.Get.tgt_addr = 0;
+    CHECK(LAPI_Xfer(handle, &x) == LAPI_ERR_TGT_ADDR_NULL);
+    for (uint size = 31; size <= 65; size++) {
+        x.Rmw = (lapi_rmw_t){.Xfer_type = LAPI_RMW_XFER,
+                             .op = SWAP,
+                             .tgt = TO,
+                             .size = size,
+                             .tgt_var = 0x1000,
+                             .in_val = (long long[]){7},
+                             .prev_tgt_val = data,
+                             .shdlr = note_send,
+                             .sinfo = &num_sends};
+        bool fine = size == 32 || size == 64;
+        CHECK(LAPI_Xfer(handle, &x) == (fine ? LAPI_SUCCESS : LAPI_ERR_OP_SZ));
+        CHECK(!fine || (last_record()->kind == (size == 32 ? LA_RMW : LA_RMW64) &&
+                        last_record()->operand == 7));
+    }
+    x.Rmw.size = 64;
+    x.Rmw.tgt_var = 0x1004;
+    CHECK(LAPI_Xfer(handle, &x) == LAPI_ERR_TGT_VAR_ALIGN);
+    answer_all();
+    CHECK(num_sends == 4);
+    x.HwXfer = (lapi_hwxfer_t){.Xfer_type = LAPI_RDMA_XFER,
+                               .tgt = TO,
+                               .op = LAPI_RDMA_PUT,
+                               .src_pvo = (uintptr_t)data,
+                               .tgt_pvo = 0x2000,
+                               .src_offset = 5,
+                               .tgt_offset = 6,
+                               .len = 30,
+                               .shdlr = note_send,
+                               .sinfo = &num_sends,
+                               .org_cntr = &cntr};
+    fill(data, 64, 9);
+    CHECK(LAPI_Xfer(handle, &x) == LAPI_SUCCESS && num_sends == 5 && cntr.value == 4);
+    CHECK(last_record()->kind == LA_PUT && last_record()->tgt_addr == 0x2006);
+    CHECK(memcmp((const uint8_t *)last_record() + 64, data + 5, 30) == 0);
+    x.HwXfer.op = LAPI_RDMA_GET;
+    CHECK(LAPI_Xfer(handle, &x) == LAPI_SUCCESS && last_record()->kind == LA_GET);
+    CHECK(la.requests.num_free == LA_NUM_REQS - 1 &&
+          la.requests.reqs[last_record()->req_index].result == data + 5);
+    answer_all();
+    CHECK(num_sends == 6);
+    for (lapi_rdma_op_t op = 0; op < 9; op++) {
+        x.HwXfer.op = op;
+        x.HwXfer.tgt_pvo = x.HwXfer.tgt_offset = 0; /* no address */
+        CHECK(LAPI_Xfer(handle, &x) == (op == LAPI_RDMA_PUT || op == LAPI_RDMA_GET
+                                            ? LAPI_ERR_TGT_ADDR_NULL
+                                            : LAPI_ERR_XFER_CMD));
+    }
+    x.Am.tgt = PROCS;
+    CHECK(LAPI_Xfer(handle, &x) == LAPI_ERR_TGT);
+    end();
+}
+
+static void *org_starts[130], *tgt_starts[130];
+static ulong org_lengths[130], tgt_lengths[130];
+static lapi_vec_t org_vec = {LAPI_GEN_IOVECTOR, 2, org_starts, org_lengths};
+static lapi_vec_t tgt_vec = {LAPI_GEN_IOVECTOR, 2, tgt_starts, tgt_lengths};
+
+static void set_vectors(uint num, ulong first, ulong second)
+{
+    for (uint i = 0; i < num; i++) {
+        org_starts[i] = data + 1000 + 100 * i;
+        tgt_starts[i] = (void *)(uintptr_t)(0x10000 + 100 * i);
+        org_lengths[i] = tgt_lengths[i] = i == 0 ? first : second;
+    }
+    org_vec.num_vecs = tgt_vec.num_vecs = num;
+}
+
+static void vectors_are_sent(void)
+{
+    begin();
+    connect_to(TO);
+    set_vectors(2, 30, 20);
+    fill(data + 1000, 30, 4);
+    fill(data + 1100, 20, 5);
+    long before = blocks;
+    cntr.value = 0;
+    CHECK(LAPI_Putv(handle, TO, &tgt_vec, &org_vec, NULL, &cntr, NULL) == LAPI_SUCCESS);
+    const struct la_record *rec = last_record();
+    const struct la_segment *list = (const void *)((const uint8_t *)rec + 72);
+    CHECK(rec->kind == LA_PUTV && rec->flags == FIN && rec->total_len == 82 &&
+          rec->list_size == 32);
+    CHECK(list[0].address == 0x10000 && list[0].len == 30 && list[1].address == 0x10064 &&
+          list[1].len == 20);
+    CHECK(is_filled(list + 2, 30, 4) && is_filled((const uint8_t *)(list + 2) + 30, 20, 5));
+    CHECK(blocks == before + 1 && cntr.value == 0);
+    answer_all();
+    CHECK(blocks == before && cntr.value == 1);
+    CHECK(LAPI_Amsendv(handle, TO, (void *)7, data, 4, &org_vec, NULL, &cntr, NULL) ==
+          LAPI_SUCCESS);
+    rec = last_record();
+    CHECK(rec->kind == LA_AM && rec->flags == (FIN | LA_VECTOR) && rec->total_len == 50);
+    CHECK(is_filled((const uint8_t *)rec + 80, 30, 4) &&
+          is_filled((const uint8_t *)rec + 110, 20, 5));
+    answer_all();
+    CHECK(blocks == before && cntr.value == 2);
+    CHECK(LAPI_Getv(handle, TO, &tgt_vec, &org_vec, NULL, &cntr) == LAPI_SUCCESS);
+    rec = last_record();
+    list = (const void *)((const uint8_t *)rec + 72);
+    CHECK(rec->kind == LA_GETV && rec->flags == FIN && rec->total_len == 82 &&
+          rec->list_size == 32);
+    CHECK(rec->data_len == 32 && list[1].address == 0x10064 && num_regions() == 3);
+    fill((uint8_t *)(uintptr_t)rec->org_stadd + 32, 50, 8); /* the target has put the data */
+    memset(data + 1000, 0, 200);
+    answer_all();
+    CHECK(is_filled(data + 1000, 30, 8) && data[1100] == (uint8_t)(30 * 7 + 8) && data[1120] == 0);
+    CHECK(blocks == before && cntr.value == 3 && num_regions() == 2);
+    for (uint num = 123; num <= 124; num++) { /* the list is in the record, or is fetched */
+        set_vectors(num, 1, 0);
+        CHECK(LAPI_Getv(handle, TO, &tgt_vec, &org_vec, NULL, NULL) == LAPI_SUCCESS);
+        CHECK(last_record()->flags == (num == 123 ? FIN : FETCH));
+        CHECK(last_record()->data_len == (num == 123 ? 123 * 16 : 0));
+        answer_all();
+    }
+    set_vectors(2, 30, 20);
+    for (int kind = 0; kind < 6; kind++) { /* without memory, allocated or registered */
+        fail_memory = kind < 3 ? 0 : NONE;
+        no_memory = kind >= 3;
+        set_vectors(2, kind % 3 == 1 ? 30 : 3000, 20);
+        int rc = kind % 3 == 0 ? LAPI_Putv(handle, TO, &tgt_vec, &org_vec, NULL, NULL, NULL)
+                 : kind % 3 == 1
+                     ? LAPI_Getv(handle, TO, &tgt_vec, &org_vec, NULL, NULL)
+                     : LAPI_Amsendv(handle, TO, (void *)7, NULL, 0, &org_vec, NULL, NULL, NULL);
+        no_memory = false;
+        CHECK(rc == LAPI_ERR_MEMORY_EXHAUSTED && blocks == before && num_flying == 0);
+        CHECK(la.requests.num_free == LA_NUM_REQS && fail_memory == NONE);
+    }
+    CHECK(LAPI_Amsendv(handle, TO, NULL, NULL, 0, &org_vec, NULL, NULL, NULL) ==
+          LAPI_ERR_HDR_HNDLR_NULL);
+    CHECK(LAPI_Amsendv(handle, TO, (void *)7, NULL, 0, NULL, NULL, NULL, NULL) ==
+          LAPI_ERR_ORG_VEC_NULL);
+    CHECK(LAPI_Amsendv(handle, PROCS, (void *)7, NULL, 0, &org_vec, NULL, NULL, NULL) ==
+          LAPI_ERR_TGT);
+    CHECK(LAPI_Putv(handle, PROCS, &tgt_vec, &org_vec, NULL, NULL, NULL) == LAPI_ERR_TGT);
+    CHECK(LAPI_Getv(handle, PROCS, &tgt_vec, &org_vec, NULL, NULL) == LAPI_ERR_TGT);
+    set_vectors(2, 30, 20);
+    tgt_lengths[1]++;
+    CHECK(LAPI_Putv(handle, TO, &tgt_vec, &org_vec, NULL, NULL, NULL) == LAPI_ERR_VEC_LEN_DIFF);
+    CHECK(LAPI_Getv(handle, TO, &tgt_vec, &org_vec, NULL, NULL) == LAPI_ERR_VEC_LEN_DIFF);
+    end();
+    begin();
+    connect_to(TO);
+    set_vectors(2, 30, 20);
+    num_sends = num_handler_calls = cntr.value = 0;
+    lapi_xfer_t x = {.Putv = {.Xfer_type = LAPI_PUTV_XFER,
+                              .tgt = TO,
+                              .tgt_vec = &tgt_vec,
+                              .org_vec = &org_vec,
+                              .shdlr = note_send,
+                              .sinfo = &num_sends}};
+    CHECK(LAPI_Xfer(handle, &x) == LAPI_SUCCESS && last_record()->kind == LA_PUTV);
+    x.Getv = (lapi_getv_t){.Xfer_type = LAPI_GETV_XFER,
+                           .tgt = TO,
+                           .tgt_vec = &tgt_vec,
+                           .org_vec = &org_vec,
+                           .chndlr = note_handler,
+                           .cinfo = &num_handler_calls};
+    CHECK(LAPI_Xfer(handle, &x) == LAPI_SUCCESS && last_record()->kind == LA_GETV);
+    x.Amv = (lapi_amv_t){.Xfer_type = LAPI_AMV_XFER,
+                         .tgt = TO,
+                         .hdr_hdl = 7,
+                         .org_vec = &org_vec,
+                         .shdlr = note_send,
+                         .sinfo = &num_sends,
+                         .org_cntr = &cntr};
+    CHECK(LAPI_Xfer(handle, &x) == LAPI_SUCCESS && (last_record()->flags & LA_VECTOR));
+    x.Amv.hdr_hdl = 0;
+    CHECK(LAPI_Xfer(handle, &x) == LAPI_ERR_HDR_HNDLR_NULL);
+    answer_all();
+    CHECK(num_sends == 2 && num_handler_calls == 1 && cntr.value == 1);
+    end();
+}
+
+/* Who cannot wait has its bytes copied. */
+static void waiting_messages_keep_their_bytes(void)
+{
+    for (int by_handler = 0; by_handler < 3; by_handler++) {
+        begin();
+        struct la_peer *peer = connect_to(TO);
+        peer->lane_used = peer->lane_freed + LA_LANE_SLOTS;
+        long before = blocks;
+        lapi_xfer_t x = {.Am = {.Xfer_type = by_handler ? LAPI_AM_XFER : LAPI_AM_LW_XFER,
+                                .tgt = TO,
+                                .hdr_hdl = 7,
+                                .uhdr = data,
+                                .uhdr_len = 8,
+                                .udata = data + 8,
+                                .udata_len = 40}};
+        fill(data, 48, 6);
+        la.dispatching = by_handler == 1;
+        if (by_handler != 2)
+            fail_memory = 0;
+        CHECK(LAPI_Xfer(handle, &x) ==
+              (by_handler == 2 ? LAPI_SUCCESS : LAPI_ERR_MEMORY_EXHAUSTED));
+        CHECK(by_handler == 2 || (la.requests.num_free == LA_NUM_REQS && blocks == before));
+        if (by_handler != 2)
+            CHECK(LAPI_Xfer(handle, &x) == LAPI_SUCCESS && blocks == before + 1);
+        la.dispatching = false;
+        CHECK(la.requests.num_free == LA_NUM_REQS - 1 && peer->queued);
+        CHECK(!STAILQ_EMPTY(&peer->handler_queue) == (by_handler == 1));
+        memset(data, 0, 48);
+        played_words(TO)->freed[0] = peer->lane_used;
+        settle();
+        const uint8_t *rec = (const uint8_t *)last_record();
+        CHECK(is_filled(rec + 64, 48, 6) == (by_handler != 2) && blocks == before);
+        CHECK(la.requests.num_free == LA_NUM_REQS && !peer->queued);
+        answer_all();
+        end();
+    }
+}
+
+/* Messages of handlers go first; in a queue each behind the other. */
+static void handlers_send_first(void)
+{
+    uint64_t order[4];
+
+    begin();
+    struct la_peer *peer = connect_to(TO);
+    peer->lane_used = peer->lane_freed + LA_LANE_SLOTS;
+    for (uint64_t i = 0; i < 4; i++) {
+        la.dispatching = i >= 2;
+        CHECK(LAPI_Put(handle, TO, 8, (void *)(uintptr_t)(0x1000 + i), data, NULL, NULL, NULL) ==
+              LAPI_SUCCESS);
+    }
+    la.dispatching = false;
+    for (uint64_t i = 0; i < 4; i++) { /* one slot after the other */
+        CHECK(flying[0].kind == GET);
+        played_words(TO)->freed[0] = peer->lane_used - LA_LANE_SLOTS + 1;
+        finish(0, UTOFU_SUCCESS);
+        int at = flying[0].kind == PUT ? 0 : 1;
+        CHECK(flying[at].kind == PUT);
+        end_flying(at, UTOFU_SUCCESS);
+        order[i] = slot_at(TO, (peer->lane_used - 1) % LA_LANE_SLOTS)->tgt_addr;
+    }
+    CHECK(order[0] == 0x1002 && order[1] == 0x1003 && order[2] == 0x1000 && order[3] == 0x1001);
+    answer_all();
+    end();
+}
+
+/* Without requests calls wait; handlers have 256 of their own. */
+static void requests_run_out(void)
+{
+    lapi_cntr_t cmpl = {0};
+
+    begin();
+    struct la_peer *peer = connect_to(TO);
+    for (uint32_t i = 0; i < LA_NUM_REQS - LA_HANDLER_REQ_RESERVE; i++) {
+        CHECK(LAPI_Put(handle, TO, 8, data, data, NULL, NULL, &cmpl) == LAPI_SUCCESS);
+        settle();
+        if (i % 8 == 7)
+            free_slots(peer);
+    }
+    CHECK(la.requests.num_free == LA_HANDLER_REQ_RESERVE && lines == 0);
+    la.dispatching = true; /* a handler has one */
+    CHECK(LAPI_Put(handle, TO, 8, data, data, NULL, NULL, &cmpl) == LAPI_SUCCESS);
+    la.dispatching = false;
+    settle();
+    CHECK(la.requests.num_free == LA_HANDLER_REQ_RESERVE - 1 && cmpl.value == 0);
+    uint32_t last = la.requests.free_reqs[la.requests.num_free];
+    for (uint32_t i = 0; i < 2; i++) { /* two replies */
+        own_reply((last + i) % LA_NUM_REQS)->cmpl = 0;
+        if (la.requests.reqs[(last + i) % LA_NUM_REQS].used)
+            put_arrives(&own_reply((last + i) % LA_NUM_REQS)->cmpl + 1);
+    }
+    for (uint32_t i = 0; num_notices < 2 && i < LA_NUM_REQS; i++)
+        if (la.requests.reqs[i].used && i != last)
+            put_arrives(&own_reply(i)->cmpl + 1);
+    CHECK(LAPI_Put(handle, TO, 8, data, data, NULL, NULL, &cmpl) == LAPI_SUCCESS);
+    CHECK(cmpl.value == 2 && la.requests.num_free == LA_HANDLER_REQ_RESERVE);
+    answer_all();
+    end();
+}
+
+/* A completion handler that waits may need a message behind many others: one entry more. */
+static void handlers_that_wait_get_an_entry(void)
+{
+    struct la_record rec = {.kind = LA_AM, .rank = TO, .tgt_addr = 7};
+
+    begin_receiving();
+    header_handler = note_handler;
+    header_ret = LAPI_NORMAL;
+    for (int i = 0; i < LA_NUM_INCOMING + 2; i++)
+        receive(&rec, NULL, 0);
+    CHECK(num_header_calls == LA_NUM_INCOMING && la.dispatch.num_ready == 2);
+    long before = blocks;
+    la.cmpl_thread.blocked_handlers = 1;
+    progress();
+    CHECK(num_header_calls == LA_NUM_INCOMING + 2 && blocks == before + 2);
+    la.cmpl_thread.blocked_handlers = 0;
+    run_handlers();
+    CHECK(num_handler_calls == LA_NUM_INCOMING + 2 && blocks == before && la.incoming.used == 0);
+    thread_error = EAGAIN; /* without the thread they run inline */
+    la_cmpl_thread_stop();
+    forget();
+    receive(&rec, NULL, 0);
+    CHECK(num_handler_calls == LA_NUM_INCOMING + 3 && la.incoming.used == 0 && lines == 1);
+    CHECK(strstr(line, "no thread for completion handlers: they run inline"));
+    thread_error = 0;
+    receive(&rec, NULL, 0);
+    CHECK(num_handler_calls == LA_NUM_INCOMING + 3 && num_threads == 2 && la_cmpl_thread_is_busy());
+    run_handlers();
+    CHECK(num_handler_calls == LA_NUM_INCOMING + 4 && !la_cmpl_thread_is_busy());
+    end();
+}
+
+/* Reports to the other end only what can be: chunks, an entry. */
+static void reports_of_chunks(void)
+{
+    static const struct {
+        uint64_t claimed, index, size;
+        bool reported;
+    } cases[] = {
+        {0, 255, 2 * 262144, true}, {0, 256, 2 * 262144, false}, {2, 0, 2 * 262144, false}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        begin();
+        nodes[TO] = nodes[RANK];
+        mapped_inode = 5;
+        connect_to(TO);
+        CHECK(LAPI_Put(handle, TO, cases[i].size, (void *)0x1000, data, NULL, NULL, NULL) ==
+              LAPI_SUCCESS);
+        settle();
+        uint32_t req = slot_at(TO, 0)->req_index;
+        own_reply(req)->claim_word = cases[i].claimed;
+        own_reply(req)->assist_request =
+            (struct la_assist_request){stadd_of(TO, STAG_DATA), cases[i].index};
+        put_arrives(&own_reply(req)->assist_request + 1);
+        progress();
+        for (uint64_t chunk = cases[i].claimed; chunk < 2; chunk++) {
+            CHECK(num_flying == 1 && flying[0].size == 262144);
+            finish(0, UTOFU_SUCCESS);
+        }
+        CHECK(num_flying == (int)cases[i].reported && la.net.port.num_free == LA_NUM_OPS);
+        answer_all();
+        put_arrives(&own_reply(req)->assist_request + 1); /* late */
+        progress();
+        CHECK(!la_assist_is_pending());
+        end();
+    }
+}
+
+/*
  * Tasks that are gone
  */
 
@@ -1164,11 +1672,6 @@ static void tasks_are_found_by_their_partners(void)
  */
 
 enum { CHUNK = 256 << 10 };
-
-static struct la_reply_area *own_reply(uint32_t req)
-{
-    return &la.control.replies[req];
-}
 
 static struct la_reply_area *reply_at(uint32_t req)
 {
@@ -1759,6 +2262,14 @@ int main(void)
     large_messages_go_in_fragments();
     fragments_fail();
     vectors_arrive();
+    arguments_are_checked();
+    transfers_of_each_kind();
+    vectors_are_sent();
+    waiting_messages_keep_their_bytes();
+    handlers_send_first();
+    requests_run_out();
+    handlers_that_wait_get_an_entry();
+    reports_of_chunks();
     tasks_are_probed_in_turn();
     messages_to_gone_tasks_end();
     purged_tasks_get_nothing();
