@@ -193,6 +193,12 @@ static struct message {
     int from, tag;
 } messages[EDGES * 4];
 static int num_messages;
+static struct {
+    int to, tag;
+    size_t size;
+    uint64_t words[EDGES * 4 + 3];
+} said[EDGES * 4]; /* by this process */
+static int num_said;
 static int waitall_rc = MPI_SUCCESS, refused_method = NONE, refused_last;
 static void (*patch)(struct message *m, unsigned int nth);
 static uint64_t sps_of_senders = 1;
@@ -258,8 +264,14 @@ int PMPI_Irecv(void *to, int count, MPI_Datatype type, int from, int tag, MPI_Co
 int PMPI_Isend(const void *from, int count, MPI_Datatype type, int to, int tag, MPI_Comm c,
                MPI_Request *request)
 {
-    (void)from, (void)count, (void)type, (void)tag, (void)c;
-    CHECK(to >= 0 && to < PROCS);
+    (void)type, (void)c;
+    CHECK(to >= 0 && to < PROCS && (size_t)count <= sizeof(said[0].words));
+    if (num_said < EDGES * 4) {
+        said[num_said].to = to;
+        said[num_said].tag = tag;
+        said[num_said].size = (size_t)count;
+        memcpy(said[num_said++].words, from, (size_t)count);
+    }
     *request = 1;
     return MPI_SUCCESS;
 }
@@ -727,6 +739,7 @@ static int same_node[EDGES];
 /* A graph with these edges in either direction. */
 static void set_graph(int count, const int to[], const size_t bytes[])
 {
+    num_said = 0;
     for (int i = 0; i < EDGES; i++) {
         ranks[i] = i < count ? to[i] : NONE;
         lengths[i] = i < count ? bytes[i] : 0;
@@ -1857,6 +1870,272 @@ static void other_libraries_go_on_without(void)
     }
 }
 
+/*
+ * What this process says, and graphs of one direction
+ */
+
+static const uint64_t *said_to(int to, int tag, int n)
+{
+    for (int i = 0; i < num_said; i++)
+        if (said[i].to == to && said[i].tag == tag && n-- == 0)
+            return said[i].words;
+    CHECK(false);
+    return NULL;
+}
+
+static void neighbours_are_told(void)
+{
+    static const int to[] = {1, 2, 1};
+    static const size_t bytes[] = {L, 300, 8192};
+
+    set_graph(3, to, bytes);
+    set_method(PR_FAST);
+    struct pr_request *r = make();
+    const uint64_t *w = said_to(1, TAG_EDGE, 1);
+    CHECK(w[0] == RANK && w[1] == 2 && w[2] == 8192);
+    for (int rank = 1; rank <= 2; rank++) {
+        const struct pr_vcq *vcq = &r->xfer.groups[rank - 1].vcq;
+        w = said_to(rank, TAG_SENDER, 0);
+        CHECK(w[0] == pr_engine.free.id && w[1] == vcq->id && w[2] == pr_engine.free.scratch);
+        CHECK(w[3] == vcq->scratch && w[4] == (rank == 1 ? 2u : 1u));
+        w = said_to(rank, TAG_RECEIVER, 0);
+        CHECK(w[0] == pr_engine.free.id && w[1] == vcq->id && w[2] == pr_engine.free.scratch);
+        if (rank == 1) {
+            CHECK(w[3] == (uintptr_t)in_memory && w[5] == 0 && w[6] == 0);
+            CHECK(w[7] == (uintptr_t)in_memory + 2 * BLOCK);
+        } else { /* a short block arrives in the staging memory */
+            CHECK(w[3] == w[4] && w[3] == (uintptr_t)r->stage + r->in[1].stage && r->in[1].staged);
+        }
+    }
+    CHECK(r->in[1].stage % 64 == 0 && r->out[1].stage % 64 == 0 &&
+          r->in[1].stage >= r->out[1].stage + 300);
+    destroy(r);
+    r = start_lanes();
+    for (int i = 0; i < 2; i++) {
+        w = said_to(1 + i, TAG_LANE, 0);
+        CHECK(w[0] == pr_engine.free.id && w[1] == pr_engine.free.scratch);
+        CHECK(w[2] == (uintptr_t)r->xfer.lanes[i].in && w[3] == r->xfer.stride);
+        CHECK(r->xfer.lanes[i].lcl == (uintptr_t)r->xfer.lanes[i].out);
+    }
+    CHECK(pr_request_start(r) == MPI_SUCCESS);
+    pr_xfer_fail(&r->xfer, UTOFU_ERR_MRQ_OTHER);
+    pr_request_test(r);
+    destroy(r);
+}
+
+/* A process that only receives has a free-mode VCQ for what arrives; one that only sends has none.
+ */
+static void graphs_of_one_direction(void)
+{
+    static const int to[] = {1, 2};
+    static const size_t bytes[] = {L, 300};
+
+    for (int receives = 0; receives < 2; receives++) {
+        set_graph(2, to, bytes);
+        set_method(PR_FAST);
+        *(receives ? &comm.num_out : &comm.num_in) = 0;
+        struct pr_request *r = make();
+        CHECK(r != NULL && r->xfer.has_rx == (receives == 1));
+        CHECK(r->xfer.num_groups == (receives ? 0 : 2) && num_vcqs() == (receives ? 2 : 3));
+        CHECK(pr_request_start(r) == MPI_SUCCESS && num_puts == (receives ? 2 : 0));
+        has_events = true;
+        CHECK(!pr_request_test(r) && r->xfer.missing == 2);
+        if (receives) {
+            CHECK(said_to(1, TAG_RECEIVER, 0)[1] == r->xfer.rx.id);
+            memset(r->stage + r->in[1].stage, 7, 300);
+            in_memory[BLOCK + 300] = 0;
+            add_mrq(r->xfer.rx.hdl, UTOFU_SUCCESS, UTOFU_MRQ_TYPE_RMT_PUT, 0);
+            CHECK(!pr_request_test(r) && r->xfer.rx.missing == 1);
+            pr_xfer_check_peers(&r->xfer);
+            fake_clock_pass_ms(3001);
+            pr_xfer_check_peers(&r->xfer);
+            CHECK(strstr(line, "for rank 1 of the communicator, whose blocks"));
+            add_mrq(r->xfer.rx.hdl, UTOFU_SUCCESS, UTOFU_MRQ_TYPE_RMT_PUT, 0);
+            CHECK(pr_request_test(r) && in_memory[BLOCK] == 7 && in_memory[BLOCK + 299] == 7);
+            CHECK(in_memory[BLOCK + 300] == 0);
+        } else {
+            for (unsigned int i = 0; i < 2; i++) {
+                CHECK(!pr_request_test(r));
+                add_tcq(r->xfer.groups[i].vcq.hdl, UTOFU_SUCCESS, NULL);
+            }
+            add_mrq(r->xfer.groups[0].vcq.hdl, UTOFU_ERR_MRQ_PEER, 0, 0);
+            CHECK(pr_request_test(r) && r->xfer.error == UTOFU_ERR_MRQ_PEER); /* of a failed put */
+        }
+        has_events = false;
+        destroy(r);
+    }
+}
+
+/* Blocks that are cut or packed, in the order of the edges, also those to itself. */
+static void blocks_are_copied(void)
+{
+    static const int to[] = {1, RANK, 1, RANK};
+    static const size_t bytes[] = {12000, 500, 300, 0};
+
+    for (int packed = 0; packed < 2; packed++) {
+        set_graph(4, to, bytes);
+        same_node[0] = 0;
+        set_method(PR_FAST);
+        block_offset = 8;
+        is_contiguous = !packed;
+        struct pr_request *r = make();
+        CHECK(r != NULL && r->copies && r->in[1].staged == packed && !r->in[3].staged);
+        CHECK(r->in[0].head == (packed ? 0 : 4088) && (r->in[0].tail > 0) == !packed);
+        CHECK(r->in[2].staged && r->in[0].staged == packed);
+        memset(out_memory, 1, 4 * BLOCK);
+        memset(in_memory, 0, 4 * BLOCK);
+        memset(out_memory + BLOCK + 8, 5, 500);
+        CHECK(pr_request_start(r) == MPI_SUCCESS);
+        CHECK(in_memory[BLOCK + 8] == 5 && in_memory[BLOCK + 507] == 5 &&
+              in_memory[BLOCK + 508] == 0);
+        CHECK(r->stage[r->out[2].stage] == 1 && r->stage[r->out[2].stage + 299] == 1);
+        memset(r->stage + r->in[2].stage, 3, 300);
+        memset(r->stage + r->in[0].stage, 4, packed ? 12000 : r->in[0].head + r->in[0].tail);
+        arrive(r, 0, 2);
+        add_tcq(r->xfer.groups[0].vcq.hdl, UTOFU_SUCCESS, NULL);
+        has_events = true;
+        CHECK(pr_request_test(r) && r->xfer.error == UTOFU_SUCCESS);
+        has_events = false;
+        CHECK(in_memory[8] == 4 && in_memory[8 + 11999] == 4 && in_memory[8 + 12000] == 0);
+        CHECK(in_memory[8 + 5000] == (packed ? 4 : 0) && in_memory[2 * BLOCK + 8 + 299] == 3);
+        CHECK(in_memory[2 * BLOCK + 7] == 0 && in_memory[2 * BLOCK + 308] == 0);
+        destroy(r);
+    }
+    block_offset = 0;
+    is_contiguous = true;
+    set_graph(4, to, bytes); /* after an error nothing is copied */
+    struct pr_request *r = make();
+    memset(in_memory, 0, 4 * BLOCK);
+    CHECK(pr_request_start(r) == MPI_SUCCESS);
+    memset(r->stage + r->in[2].stage, 3, 300);
+    pr_xfer_fail(&r->xfer, UTOFU_ERR_MRQ_OTHER);
+    CHECK(pr_request_test(r) && in_memory[2 * BLOCK] == 0);
+    destroy(r);
+}
+
+/* VCQs of freed requests are kept for later ones. */
+static void vcqs_are_used_again(void)
+{
+    static const int to[] = {1, 2, 3};
+    static const size_t bytes[] = {L, L, L};
+
+    set_graph(3, to, bytes);
+    set_method(PR_FAST);
+    pr_settings.vcqs = 3;
+    struct pr_request *r = make();
+    utofu_vcq_hdl_t first = r->xfer.groups[0].vcq.hdl;
+    CHECK(r->xfer.groups[0].vcq.arrivals == 1 && num_vcqs() == 4 && pr_engine.vcqs_used == 3);
+    pr_request_destroy(r);
+    CHECK(num_vcqs() == 4 && pr_engine.pool_size == 3 && pr_engine.vcqs_used == 0);
+    for (int i = 0; i < 2; i++) {
+        set_graph(3, to, bytes);
+        r = make();
+        CHECK(num_vcqs() == 4 && pr_engine.pool_size == 0 && pr_engine.vcqs_used == 3);
+        bool seen = false;
+        for (unsigned int k = 0; k < 3; k++) {
+            seen |= r->xfer.groups[k].vcq.hdl == first;
+            CHECK(r->xfer.groups[k].vcq.arrivals == 1 && r->xfer.groups[k].vcq.session);
+            for (unsigned int l = 0; l < k; l++)
+                CHECK(r->xfer.groups[k].vcq.hdl != r->xfer.groups[l].vcq.hdl);
+        }
+        CHECK(seen && r->method == PR_FAST);
+        pr_request_destroy(r);
+    }
+    set_graph(3, to, bytes); /* a free-mode VCQ is another one */
+    comm.num_out = 0;
+    r = make();
+    CHECK(r->xfer.has_rx && num_vcqs() == 5 && pr_engine.pool_size == 3 &&
+          !vcqs[r->xfer.rx.hdl].session);
+    destroy(r);
+    struct pr_vcq vcq; /* at most 256 */
+    set_graph(3, to, bytes);
+    CHECK(pr_engine_open() && pr_vcq_open(&vcq, false));
+    int before = num_vcqs();
+    pr_engine.pool_size = PR_POOL - 1;
+    pr_vcq_close(&vcq, true);
+    CHECK(num_vcqs() == before && pr_engine.pool_size == PR_POOL);
+    pr_vcq_close(&vcq, true);
+    CHECK(num_vcqs() == before - 1 && pr_engine.pool_size == PR_POOL);
+    pr_engine.pool_size = 0;
+    destroy(NULL);
+}
+
+/* A waiting call makes progress of the other requests, too, and lets other threads in. */
+static void waiting_makes_progress(void)
+{
+    static const int to[] = {1};
+    static const size_t bytes[] = {L};
+    MPI_Request handle = 78;
+
+    struct pr_request *r = start_one(PR_FAST);
+    struct pr_comm before = comm;
+    set_graph(1, to, bytes);
+    comm.refs = before.refs;
+    CHECK(pr_request_take_over("MPI_Y_init", MPI_COMM_WORLD, MPI_INFO_NULL, send_side(),
+                               recv_side(), MPI_SUCCESS, &handle) == MPI_SUCCESS &&
+          pr_num_requests == 2);
+    struct pr_request *other = pr_request_find(78);
+    CHECK(other != NULL && other != r && pr_request_find(77) == r && pr_request_find(79) == NULL);
+    CHECK(pr_request_find(MPI_REQUEST_NULL) == NULL && other->num == r->num + 1);
+    CHECK(pr_request_start(other) == MPI_SUCCESS);
+    other->xfer.memory_polls = 0;
+    arrive(other, 0, 1);
+    for (int i = 0; i < 63; i++)
+        CHECK(!pr_request_test_and_probe(r) && other->xfer.missing == 2);
+    CHECK(!pr_request_test_and_probe(r) && other->xfer.missing == 1 && r->xfer.since != 0);
+    pr_xfer_fail(&r->xfer, UTOFU_ERR_MRQ_OTHER);
+    pr_xfer_fail(&other->xfer, UTOFU_ERR_MRQ_PEER);
+    pr_request_test(r);
+    pr_request_test(other);
+    CHECK(pr_request_result(other) == MPI_ERR_OTHER && strstr(line, "MPI_Y_init: "));
+    pr_request_destroy(other);
+    CHECK(pr_num_requests == 1 && pr_request_find(78) == NULL);
+    destroy(r);
+    r = start_one(PR_FAST); /* whose peer does not answer at last */
+    put_rc = UTOFU_ERR_MRQ_PEER;
+    num_iprobes = 0;
+    uint64_t begin = fake_clock_ms();
+    pr_request_wait(r);
+    put_rc = UTOFU_SUCCESS;
+    CHECK(r->state == PR_DONE && r->xfer.error == UTOFU_ERR_MRQ_PEER && num_iprobes > 10);
+    CHECK(fake_clock_ms() - begin >= 200);
+    destroy(r);
+    r = start_lanes();
+    CHECK(pr_request_start(r) == MPI_SUCCESS);
+    put_rc = UTOFU_ERR_MRQ_PEER;
+    pr_request_wait(r);
+    put_rc = UTOFU_SUCCESS;
+    CHECK(r->xfer.error == UTOFU_ERR_MRQ_PEER);
+    destroy(r);
+}
+
+/* A line for each request, also for those that were freed. */
+static void statistics_of_many_requests(void)
+{
+    static const int to[] = {1};
+    static const size_t bytes[] = {L};
+
+    set_graph(1, to, bytes);
+    set_method(PR_FAST);
+    pr_settings.stats = true;
+    long before = 0;
+    for (int i = 0; i < 130; i++) {
+        struct pr_request *r = make();
+        if (i == 0)
+            before = blocks;
+        r->rounds = (uint64_t)i;
+        pr_request_destroy(r);
+    }
+    forget();
+    pr_requests_print_stats();
+    CHECK(lines == 130 && strstr(line, "129 rounds, 5160000 bytes sent"));
+    CHECK(strstr(all_lines, " 0 rounds") && strstr(all_lines, " 64 rounds") && blocks <= before);
+    pr_requests_print_stats();
+    CHECK(lines == 130);
+    pr_settings.stats = false;
+    destroy(NULL);
+}
+
 int main(void)
 {
     CHECK(__real_posix_memalign((void **)&out_memory, 4096, 48ul << 20) == 0 &&
@@ -1879,6 +2158,12 @@ int main(void)
     peers_are_probed();
     lanes_carry_rounds();
     lanes_wait();
+    neighbours_are_told();
+    graphs_of_one_direction();
+    blocks_are_copied();
+    vcqs_are_used_again();
+    waiting_makes_progress();
+    statistics_of_many_requests();
     statuses_are_empty();
     tests_make_progress();
     names_tell_who_has_the_layer();
