@@ -147,6 +147,73 @@ def relay(started=False):
     return job
 
 
+def relay_to_memory(started=None, rounds=12):
+    """Puts that others start, to memory that is read when there was time; two processes have a host with another clock. Of
+    `started` puts of each of two VCQs the start was recorded."""
+    job = recordings.Job(5, HEADER)
+    clocks = (0, 7000, -30000, 0, 7000)
+    job.host = lambda rank: 2 if rank == 2 else 1
+    job.to_realtime = lambda rank: clocks[rank]
+    for vcq in ((1, 0, 0), (4, 0, 0)):
+        job.session[vcq] = recordings.SESSION
+        for i in range(rounds):
+            job.threads[vcq[0]].put(vcq, (2, 0, 0), 512, 0, stadd=vcq[0] << 20, at=10000 + 100 * i)
+        for i in range(started[vcq[0] == 4] if started else 0):
+            thread = job.threads[vcq[0]]
+            thread.content += bytes([recordings.STARTED]) + thread.define_vcq(vcq) \
+                + struct.pack("<Q", 40000 * (i + 1) + 3000 + 1000 * vcq[0] - clocks[vcq[0]])
+            thread.records += 1
+    for i in range(rounds):
+        at = 40000 * (i + 1)
+        job.threads[0].put((0, 0, 0), (1, 0, 0), 8, 0, sps=1, at=at)
+        job.threads[3].put((3, 0, 0), (4, 0, 0), 8, 0, sps=1, at=at + 1000)
+        at -= clocks[2]
+        job.threads[2].region("step", at=at).put((2, 0, 0), (0, 0, 0), 64, 0, stadd=2 << 20, at=at + 2500 + 1000 * (i % 3))
+        job.threads[2].put((2, 0, 0), (3, 0, 0), 8, 0, stadd=2 << 20, at=at + 9000 + 500 * (i % 2))
+        job.threads[2].region("step", False, at=at + 20000)
+    return job
+
+
+def same_bytes():
+    """Puts, gets and ARMWs of as many bytes between the same ranks, and in the other direction."""
+    job = recordings.Job(3, HEADER)
+    notices = {PUT: "LCL_PUT", GET: "LCL_GET", ARMW: "LCL_ARMW"}
+    for i in range(3):
+        for rank, to in ((0, 1), (0, 2), (1, 0)):
+            for kind in (PUT, GET, ARMW):
+                t = job.threads[rank].comm(kind, (rank, 0, 0), (to, 0, 0), 8, job.flag("LOCAL_MRQ_NOTICE"), edata=i)
+                t.mrq((rank, 0, 0), notices[kind], (to, 0, 0), i)
+        job.threads[0].put((0, 0, 0), (1, 0, 0), 8, job.flag("REMOTE_MRQ_NOTICE"), edata=i)
+        job.threads[1].mrq((1, 0, 0), "RMT_PUT", (0, 0, 0), i)
+    return job
+
+
+def numbered(own_numbers, late, rounds=14, polls_first=False):
+    """Two ranks answer each other by notices, whose EDATA are all different or few, and which are polled when there was
+    something to do, sometimes only behind the next call."""
+    job, draw = recordings.Job(2, HEADER), Draw(11 + late)
+    flags = job.flag("REMOTE_MRQ_NOTICE")
+    for i in range(rounds):
+        edata = i if own_numbers else i % 2
+        job.clock = 30000 * (i + 1)
+        for rank, thread in enumerate(job.threads):
+            thread.region("step", at=job.clock)
+            thread.put((rank, 0, 0), (1 - rank, 0, 0), 64, flags, edata=edata, at=job.clock + 1000 + 100 * rank)
+            thread.put((rank, 1, 0), (1 - rank, 1, 0), 4096, job.flag("TCQ_NOTICE"), at=job.clock + 1500, compute=300)
+        for rank, thread in enumerate(job.threads):
+            poll = (job.clock + (4000 if polls_first or draw.below(late + 1) == 0 else 9000))
+            other = job.clock + 6000 + draw.below(1000)
+            for at in sorted((poll, other, job.clock + 12000)):
+                if at == poll:
+                    thread.mrq((rank, 0, 0), "RMT_PUT", (1 - rank, 0, 0), edata, at=at)
+                elif at == other:
+                    thread.put((rank, 0, 0), (1 - rank, 1, 0), 8, 0, stadd=rank << 20, at=at, compute=500)
+                else:
+                    thread.tcq((rank, 1, 0), at=at)
+            thread.region("step", False, at=job.clock + 15000)
+    return job
+
+
 def back_and_forth():
     """A put and a get between the same ranks, one after the other: parts of the critical path."""
     job = recordings.Job(2, HEADER)
@@ -314,6 +381,23 @@ def questions(folder):
         job = relay(started).write(folder, "relay")
         yield f"relay, started: {started}", job, []
         yield f"relay, started: {started}, compared", job, ["--compare"]
+    for started in (None, (12, 12), (12, 5), (0, 3)):
+        job = relay_to_memory(started).write(folder, "memory")
+        yield f"relay to memory, started: {started}", job, ["--json"]
+    yield "relay to memory, compared", relay_to_memory().write(folder, "memory"), ["--compare"]
+    job = same_bytes().write(folder, "same")
+    yield "as many bytes", job, []
+    yield "as many bytes, compared", job, ["--compare"]
+    for own_numbers in (False, True):
+        for late in (0, 1, 3):
+            job = numbered(own_numbers, late).write(folder, "numbered")
+            yield f"numbered: {own_numbers}, late: {late}", job, ["--compute", "1"]
+            yield f"numbered: {own_numbers}, late: {late}, compared", job, ["--compare"]
+    yield "numbered, polled at once", numbered(True, 2, polls_first=True).write(folder, "numbered"), ["--compute", "1"]
+    yield "a rank alone, searched", all_to(lambda r: [0], 8, 1).write(folder, "one"), ["--search", "map,tni"]
+    job = butterfly(4, 3).write(folder, "butterfly")
+    yield "butterfly, noise", job, ["--noise", "2"]
+    yield "butterfly, searched", job, ["--search", "map", "--seconds", "100"]
     yield "put, get and ARMW", back_and_forth().write(folder, "back"), []
     for late in (0, 2500):
         job = timed(late).write(folder, "timed")
@@ -333,6 +417,12 @@ def questions(folder):
     yield "MPI, JSON", job, ["--json"]
     yield "MPI, on InfiniBand", job, [*infiniband, "--compute", "1"]
     yield "MPI, noise", job, ["--noise", "1"]
+    yield "MPI, compared", job, ["--compare"]
+    yield "MPI, fit", job, ["--fit"]
+    yield "MPI, allocation", job, ["--allocation", "1x1x1", "--torus", "y"]
+    for change in ("mpi.eager_bytes=100", "mpi.offload_elements=0", "mpi.post_ns=900", "mpi.node_ns=5000",
+                   "mpi.pipeline_bytes=100", "mpi.round_rate=0.5"):
+        yield f"MPI, what if {change}", job, ["--what-if", change]
     job = by_counter().write(folder, "ticks")
     yield "ticks", job, ["--compute", "1"]
     yield "ticks, compared", job, ["--compare"]
@@ -401,11 +491,22 @@ def timeline(folder):
     return "".join(json.dumps(event) + "\n" for event in (events["traceEvents"] if "traceEvents" in events else events))
 
 
+def plots(folder):
+    """The files of a plot, with as many lines as say what they are."""
+    prefix = str(Path(folder) / "drawn")
+    job = mixed(4, 2).write(folder, "small")
+    said = answer(folder, job, ["--plot", prefix])
+    yield said
+    for path in sorted(Path(folder).glob("drawn*")):
+        yield f"{path.name}:\n" + path.read_text(encoding="utf-8").replace(f"{folder}/", "")
+
+
 def answers():
     with tempfile.TemporaryDirectory() as folder:
         for name, paths, options in questions(folder):
             yield name, answer(folder, paths, options)
         yield "timeline", timeline(folder)
+        yield "plots", "".join(plots(folder))
         yield "refusals", "".join(refusals(folder))
 
 

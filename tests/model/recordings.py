@@ -155,6 +155,7 @@ class Job:
         self.flags, self.types = read_flags(header)
         self.size, self.coords, self.clock, self.session, self.paths = size, coords, 1000, {}, {}
         self.version, self.has_mpi = VERSION, 0
+        self.host, self.to_realtime = (lambda rank: 1), (lambda rank: 0)
         self.threads = [Thread(self, rank) for rank in range(size)]
 
     def tick(self):
@@ -167,8 +168,8 @@ class Job:
     def bytes_of(self, rank):
         t = self.threads[rank]
         flags = number(self.has_mpi) if self.version > OLDEST else b""
-        head = number(self.version) + number(rank) + number(self.size) + number(3) + b"job" + struct.pack("<Q", 1) \
-            + bytes(self.coords(rank)) + signed(0) + number(0) + bytes(16) + flags
+        head = number(self.version) + number(rank) + number(self.size) + number(3) + b"job" \
+            + struct.pack("<Q", self.host(rank)) + bytes(self.coords(rank)) + signed(self.to_realtime(rank)) + number(0) + bytes(16) + flags
         calls = block(b"C", number(0) + struct.pack("<Q", 0) + bytes(t.content)) if t.content else b""
         return b"UTOFUREC" + block(b"H", head) + calls + block(b"E", number(t.records) + bytes(16) + flags)
 
