@@ -473,7 +473,7 @@ uint32_t fp_peer_ping(struct fp_peer *peer)
 {
     uint32_t number = __atomic_add_fetch(&peer->last_ping, 1, __ATOMIC_SEQ_CST);
 
-    __atomic_store_n(&peer->awaited_pong, number, __ATOMIC_RELEASE);
+    __atomic_store_n(&peer->awaited_pong, number, __ATOMIC_RELAXED);
     fp_control_send(peer, &(struct fp_ctrl_msg){.kind = FP_PING, .from_conn = number});
     return number;
 }

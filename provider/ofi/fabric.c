@@ -307,7 +307,6 @@ int fp_fids_open(struct fp_prov *prov, struct fp_fids *f)
     struct fi_av_attr av_attr = {.type = prov->info->domain_attr->av_type};
     const char *what = "a domain";
 
-    f->cq_fd = -1;
     int rc = open_domain(prov, f);
     if (rc == 0) {
         what = "a completion queue";

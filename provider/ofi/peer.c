@@ -227,8 +227,8 @@ void fp_peer_received(struct fp_peer *peer, uint32_t ping)
     pthread_mutex_unlock(&peer->prov->lock);
     if (ping == 0)
         return;
-    __atomic_store_n(&peer->last_pong, ping, __ATOMIC_RELEASE);
-    uint32_t awaited_pong = __atomic_load_n(&peer->awaited_pong, __ATOMIC_ACQUIRE);
+    __atomic_store_n(&peer->last_pong, ping, __ATOMIC_RELAXED);
+    uint32_t awaited_pong = __atomic_load_n(&peer->awaited_pong, __ATOMIC_RELAXED);
     if (awaited_pong != 0 && (int32_t)(ping - awaited_pong) >= 0)
         __atomic_add_fetch(&peer->prov->peer_events, 1, __ATOMIC_SEQ_CST);
 }

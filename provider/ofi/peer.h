@@ -28,7 +28,7 @@ void fp_peer_remove_conn(struct fp_peer *peer);
 void fp_peer_received(struct fp_peer *peer, uint32_t ping);
 static inline bool fp_peer_has_ponged(const struct fp_peer *peer, uint32_t ping)
 {
-    return (int32_t)(__atomic_load_n(&peer->last_pong, __ATOMIC_ACQUIRE) - ping) >= 0;
+    return (int32_t)(__atomic_load_n(&peer->last_pong, __ATOMIC_RELAXED) - ping) >= 0;
 }
 static inline bool fp_peer_has_key(const struct fp_peer *peer)
 {

@@ -136,12 +136,7 @@ void fp_rma_read_failed(struct fp_buf *buf, int error)
     struct fp_conn *conn = buf->owner;
 
     conn->num_sending--;
-    for (uint32_t n = conn->first_chunk; n != conn->last_chunk; n++) {
-        struct fp_chunk *chunk = &conn->chunks[n % FP_CHUNKS];
-        if (chunk->buf == buf)
-            chunk->buf = NULL; /* not used any more */
-    }
-    fp_pool_put(buf);
+    fp_pool_put(buf); /* its chunk has not arrived, so nothing uses it */
     fp_conn_break(conn, fp_strerror(-error));
 }
 
@@ -340,8 +335,6 @@ void fp_rma_write_completed(struct fp_buf *buf)
 
     conn->num_rma_writes--;
     fp_send_completed(buf);
-    if (n - conn->reported >= conn->posted - conn->reported)
-        return; /* the connection went down meanwhile */
     fp_op_at(conn, n)->writes--;
     fp_mark_busy(conn);
 }

@@ -248,6 +248,7 @@ struct fp_peer {
     uint32_t liveness;              /* atomic: enum fp_liveness */
     uint64_t ended_ms; /* when this process learned of the peer's end; set before FP_DEAD */
     uint32_t timeouts; /* atomic: number of times that the peer was given up; orders nothing else */
+    /* atomic numbers that order nothing else: the lock of the queue does */
     uint32_t last_ping;    /* atomic: number of the last ping */
     uint32_t last_pong;    /* atomic: number of the last pong */
     uint32_t awaited_pong; /* atomic: number of the pong that a connection waits for */

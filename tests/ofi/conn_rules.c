@@ -9,6 +9,7 @@
 
 #include <sys/mman.h>
 
+#include "../../provider/common/atomic_width.h"
 #include "../../provider/ofi/region.h"
 #include "../../provider/ofi/rma.h"
 #include "../../provider/ofi/send.h"
@@ -1718,6 +1719,60 @@ static void ends_tell_what_was_executed(void)
     disconnect();
 }
 
+/* What the peer's last control message says of this end's operations. */
+static void last_messages_tell_what_was_refused(void)
+{
+    static const enum fp_ctrl_kind kinds[] = {FP_CONN_CLOSE, FP_CONN_BROKEN};
+
+    for (int k = 0; k < 2; k++) {
+        connect_peer();
+        for (int i = 0; i < 4; i++)
+            CHECK(post_message(8) >= 0);
+        acknowledge(1);
+        CHECK(seen.dones == 1);
+        struct fp_ctrl_msg msg = make_ctrl(kinds[k]);
+        msg.executed = 2;
+        msg.refused = 3;
+        msg.refusal = PROV_RMT_FAULT;
+        forget();
+        keeps_down = true; /* so that each operation is looked at */
+        sign_and_send(&msg);
+        CHECK(conn->state == FP_DOWN && seen.dones == 3 && seen.downs == 1);
+        CHECK(fp_op_at(conn, 1)->status == PROV_OK && fp_op_at(conn, 3)->status == PROV_OK);
+        CHECK(fp_op_at(conn, 2)->status == PROV_RMT_FAULT && seen.status == PROV_FLUSHED);
+        keeps_down = false;
+        ofi_provider.conn_close((struct prov_conn *)conn);
+        conn = NULL;
+        poll_all();
+        disconnect();
+    }
+}
+
+/* A few bytes that this CPU stores at once, and the kernel does not, are stored. */
+static void few_bytes_are_stored(void)
+{
+    enum { BY_PROBE, BY_BOUNCE };
+    struct prov_atomic_widths before = prov_atomic_widths;
+    struct prov_bounce bounce = prov->bounce;
+
+    prov->bounce.fd = -1; /* a copy by it would fail, and select another way */
+    for (size_t n = 8; n <= 24; n += 8) {
+        for (uint8_t kernel = 8; kernel <= 16; kernel += 8) {
+            prov_atomic_widths.store = 16;
+            prov_atomic_widths.kernel = kernel;
+            prov->copy_method = BY_BOUNCE;
+            memset(memory, 1, 64);
+            CHECK(fp_region_copy_in(prov, mr->rkey, (uintptr_t)memory, MEMORY,
+                                    "123456789012345678901234", 0, n) == PROV_OK);
+            CHECK((prov->copy_method == BY_BOUNCE) == (n > 8 && kernel == 8));
+            CHECK(memcmp(memory, "123456789012345678901234", n) == 0 && memory[n] == 1);
+        }
+    }
+    prov->bounce = bounce;
+    prov->copy_method = BY_PROBE;
+    prov_atomic_widths = before;
+}
+
 /* A refusal of the second operation while the first one is not acknowledged: the first one ends
  * well when it is. */
 static void refusals_wait_for_earlier_operations(void)
@@ -1969,6 +2024,8 @@ int main(void)
     failed_transfers_make_way();
     ends_tell_what_was_executed();
     refusals_wait_for_earlier_operations();
+    last_messages_tell_what_was_refused();
+    few_bytes_are_stored();
     connections_that_are_down_are_silent();
     closing_connections_end();
     limits_to_the_millisecond();

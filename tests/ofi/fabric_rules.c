@@ -347,6 +347,7 @@ static void buffers_of_rxm_may_be_too_small(void)
 static void rename_to_net(struct fi_info *info)
 {
     strcpy(info->fabric_attr->prov_name, "net");
+    info->ep_attr->protocol = FI_PROTO_XNET; /* a domain for each endpoint */
 }
 
 static void queues_of_net_have_wait_sets(void)
@@ -1564,6 +1565,11 @@ static void nothing_works_without_descriptors(void)
           -EBADF);
     CHECK(ofi_provider.accept((struct prov_conn *)requested, "", 0, NULL) == -EAGAIN);
     CHECK(requested->state == FP_CLOSED);
+    for (uint32_t i = 0; i < ep->conns_size; i++)
+        if (ep->conns[i] && ep->conns[i]->state == FP_INCOMING) {
+            ofi_provider.reject((struct prov_conn *)ep->conns[i]);
+            CHECK(ep->conns[i]->state == FP_CLOSED);
+        }
     CHECK(!ofi_provider.ep_arm((struct prov_ep *)ep, PROV_ARM_ALL));
     CHECK(ofi_provider.progress(&prov->base) == -1 && seen.wakes == ep->armed);
     unsigned int sent = CONTROL->num_sent + DATA->num_sent;

@@ -580,10 +580,11 @@ static void failed_registrations_are_not_tried_again(void)
             fake_last_key = FI_KEY_NOTAVAIL - 1;
         }
         unsigned int regions = fake_num_mrs;
+        long allocated = num_allocated;
         CHECK(!fp_region_register(ep, some->rkey, (uintptr_t)memory, 8, &key, &at));
         fake_failing = NULL;
         fake_last_key = 100;
-        CHECK(fake_num_mrs == regions);
+        CHECK(fake_num_mrs == regions && num_allocated == allocated);
         CHECK(!fp_region_register(ep, some->rkey, (uintptr_t)memory, 8, &key, &at));
         ofi_provider.dereg(&prov->base, some);
         CHECK(ofi_provider.reg(&prov->base, 0, memory, 64, PROV_ACCESS_WRITE, &some) == 0);
@@ -641,6 +642,33 @@ static void keys_for_the_fabric(void)
     no_random = 1;
     CHECK(fp_fabric_mr_reg(prov, &ep->fids, memory, 8, FI_READ, &made) == 0 && offered_key == 7);
     fp_fabric_mr_close(made);
+    close_all();
+}
+
+/* A life with everything: RMA in both directions, messages that wait, names, regions. */
+static void live_once(void)
+{
+    open_all();
+    connect_peer();
+    for (int i = 0; i < 2; i++) {
+        struct fp_offer offer = {.x = {.head = make_head(FP_WRITE_OFFER, 0),
+                                       .rmt = (uintptr_t)memory,
+                                       .rkey = mr->rkey,
+                                       .length = i ? MEMORY : 64}};
+        arrive(&offer, sizeof(offer));
+        if (i == 0)
+            end_sends(DATA);
+    }
+    CHECK(conn->executed == 1 && conn->num_rma_reads == 1);
+    CHECK(ofi_provider.send((struct prov_conn *)conn, memory, 100, PROV_SIGNAL, 1) >= 0);
+    CHECK(ofi_provider.send((struct prov_conn *)conn, memory, 1000, PROV_SIGNAL, 1) >= 0);
+    fake_end(DATA, false); /* a read fails, and breaks the connection */
+    poll_all();
+    CHECK(conn->broken);
+    fp_control_send(conn->peer, &(struct fp_ctrl_msg){.kind = FP_CONN_ACCEPT});
+    disconnect();
+    connect_peer();
+    disconnect();
     close_all();
 }
 
@@ -862,6 +890,7 @@ int main(void)
     answers_may_lack_memory();
     failed_registrations_are_not_tried_again();
     keys_for_the_fabric();
+    leaves_nothing("a life", live_once);
     closing_tells_the_peers();
     closing_waits_for_the_peer();
     closing_answers_requests();

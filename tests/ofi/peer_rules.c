@@ -17,18 +17,25 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "../harness/check.h"
 #include "../../provider/ofi/event.h"
 #include "../../provider/ofi/refused.h"
 #include "util/fd.h"
+#include "util/sha256.h"
 
 /* peer.c reads files of the test instead of /proc. */
 static const char *file_offsets, *file_stat; /* NULL: not there */
 static int file_error;
+static uint32_t stat_read_of;        /* the process */
 static ino_t ns_own, ns_of_children; /* 0: not there */
 
 static FILE *open_text(const char *path)
 {
-    const char *text = strstr(path, "timens") ? file_offsets : file_stat;
+    const char *text = strcmp(path, "/proc/self/timens_offsets") == 0 ? file_offsets : file_stat;
+
+    CHECK(text == file_offsets || strncmp(path, "/proc/", 6) == 0);
+    if (text == file_stat && file_stat)
+        stat_read_of = (uint32_t)strtoul(path + 6, NULL, 10);
 
     if (!text) {
         errno = file_error;
@@ -109,7 +116,8 @@ static void start_times(void)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         file_stat = cases[i].text;
         file_offsets = "boottime 0 0\n";
-        CHECK(fp_process_start(7) == cases[i].start);
+        stat_read_of = 0;
+        CHECK(fp_process_start(7) == cases[i].start && stat_read_of == (cases[i].text ? 7 : 0));
         file_offsets = "monotonic 0 0\n";
         CHECK(fp_process_start(7) == 0);
     }
@@ -549,6 +557,74 @@ static void connections_of_a_peer_count(void)
     CHECK(!fp_peer_is_used(peer));
 }
 
+/* One millisecond more than the timeout. */
+static void peers_are_given_up_to_the_millisecond(void)
+{
+    for (uint64_t more = 0; more < 2; more++) {
+        connect_peer();
+        struct fp_peer *peer = conn->peer;
+        uint32_t timeouts = peer->timeouts;
+        fake_clock_align();
+        peer->silent_ms = PEER_TIMEOUT_MS - 1000 + more;
+        peer->checked_ms = fake_clock_ms() - 1000;
+        prov->next_pass_ms = 0;
+        fp_keepalive_run(prov);
+        CHECK(peer->timeouts == timeouts + more);
+        CHECK(peer->silent_ms == (more ? 0 : PEER_TIMEOUT_MS));
+        fp_peer_received(peer, 0);
+        disconnect();
+    }
+}
+
+/* Without a descriptor to sleep on, the control endpoint is polled by the timer; a pass has a
+ * limit, and counts as the last one. */
+static void queues_without_descriptors_are_polled(void)
+{
+    enum { MOST = 16, MORE = 4 };
+    struct fp_ctrl_msg msg = make_ctrl(FP_PONG);
+
+    CHECK(prov->control.fids.cq_fd < 0);
+    poll_all();
+    __atomic_store_n(&prov->timer_armed, 0, __ATOMIC_SEQ_CST);
+    CHECK(fp_control_progress(prov) && prov->timer_armed == 1);
+    for (int i = 0; i < MOST + MORE; i++)
+        CHECK(fake_arrive(CONTROL, &msg, sizeof(msg)));
+    CHECK(fp_control_progress(prov) && CONTROL->num_done == MORE);
+    poll_all();
+    CHECK(CONTROL->num_done == 0 && CONTROL->num_receives == 64);
+}
+
+/* What is signed, and the secrets of a connection: other versions of the library have the same
+ * ones. */
+static void signatures_stay(void)
+{
+    static const uint8_t key[FP_KEY_SIZE] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    uint8_t text[4 + offsetof(struct fp_ctrl_msg, tag)], initiators[FP_NONCE_SIZE],
+        acceptors[FP_NONCE_SIZE], both[4 + 2 * FP_NONCE_SIZE], sum[UT_SHA256_SIZE];
+    struct fp_ctrl_msg msg;
+    struct ut_hmac hmac;
+
+    memset(&msg, 0x5a, sizeof(msg));
+    fp_sign(&msg, key);
+    memset(text, 0x5a, sizeof(text));
+    memcpy(text, "note", 4);
+    ut_hmac_init(&hmac, key, sizeof(key));
+    ut_hmac_add(&hmac, text, sizeof(text));
+    ut_hmac_end(&hmac, sum);
+    CHECK(memcmp(msg.tag, sum, FP_TAG_SIZE) == 0 && fp_is_signed(&msg, key));
+    memset(initiators, 1, sizeof(initiators));
+    memset(acceptors, 2, sizeof(acceptors));
+    memcpy(both, "conn", 4);
+    memcpy(both + 4, initiators, FP_NONCE_SIZE);
+    memcpy(both + 4 + FP_NONCE_SIZE, acceptors, FP_NONCE_SIZE);
+    ut_hmac_init(&hmac, key, sizeof(key));
+    ut_hmac_add(&hmac, both, sizeof(both));
+    ut_hmac_end(&hmac, sum);
+    struct fp_secrets secrets = fp_derive_secrets(key, initiators, acceptors);
+    CHECK(memcmp(&secrets.to_initiator, sum, 8) == 0);
+    CHECK(memcmp(&secrets.to_acceptor, sum + 8, 8) == 0);
+}
+
 /* Peers of this host are watched; one that has ended, or whose number another process has, is dead
  * at once. */
 static void peers_of_this_host_are_watched(void)
@@ -731,6 +807,29 @@ static void silent_peers_are_probed(void)
     prov->info->fabric_attr->prov_name = before;
 }
 
+/* A probe of the port is dropped when its peer answers. */
+static void probes_end_with_an_answer(void)
+{
+    char *before = prov->info->fabric_attr->prov_name;
+    struct sockaddr_storage name = {0};
+    struct fp_peer *peer = NULL;
+    socklen_t size;
+    int fd = listen_at(AF_INET, &name, &size, true);
+
+    prov->info->fabric_attr->prov_name = (char *)(uintptr_t) "tcp";
+    peer = peer_at(&name, (uint8_t)size);
+    fp_peer_add_conn(peer);
+    CHECK(!fp_peer_port_is_refused(peer) && peer->port_fd >= 0);
+    peer->silent_ms = 0;
+    peer->checked_ms = fake_clock_ms();
+    prov->next_pass_ms = 0;
+    fp_keepalive_run(prov);
+    CHECK(peer->port_fd == -1 && !fp_peer_is_dead(peer));
+    fp_peer_remove_conn(peer);
+    close(fd);
+    prov->info->fabric_attr->prov_name = before;
+}
+
 static unsigned int count_descriptors(void)
 {
     unsigned int n = 0;
@@ -786,6 +885,10 @@ int main(void)
     refused_ports_are_found();
     silent_hosts_are_waited_for();
     silent_peers_are_probed();
+    probes_end_with_an_answer();
+    peers_are_given_up_to_the_millisecond();
+    queues_without_descriptors_are_polled();
+    signatures_stay();
     leave_descriptors_to_close();
     close_all();
     CHECK(count_descriptors() == descriptors);
