@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Cross-memory attach: the pieces of the kernel's copy, which put the last word last for readers of
  * the target memory; memory that is not mapped; a peer whose process has ended. */
+#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,9 +33,33 @@ static void note(const struct iovec *lcl, unsigned long num)
     }
 }
 
+static int interrupted, stopped_at,
+    nothing; /* calls that a signal interrupts; bytes; empty calls */
+
+/* A call that copies less; -2: it copies all. */
+static ssize_t cut_short(const struct iovec *lcl, const struct iovec *rmt, bool writes)
+{
+    if (interrupted > 0) {
+        interrupted--;
+        errno = EINTR;
+        return -1;
+    }
+    if (nothing)
+        return 0;
+    if (stopped_at == 0)
+        return -2;
+    size_t n = (size_t)stopped_at < lcl->iov_len ? (size_t)stopped_at : lcl->iov_len;
+    memcpy(writes ? rmt->iov_base : lcl->iov_base, writes ? lcl->iov_base : rmt->iov_base, n);
+    return (ssize_t)n;
+}
+
 static ssize_t watched(pid_t pid, const struct iovec *lcl, unsigned long num_lcl,
                        const struct iovec *rmt, unsigned long num_rmt, unsigned long flags)
 {
+    ssize_t n = cut_short(lcl, rmt, true);
+
+    if (n != -2)
+        return n;
     note(lcl, num_lcl);
     return process_vm_writev(pid, lcl, num_lcl, rmt, num_rmt, flags);
 }
@@ -42,6 +67,10 @@ static ssize_t watched(pid_t pid, const struct iovec *lcl, unsigned long num_lcl
 static ssize_t watched_read(pid_t pid, const struct iovec *lcl, unsigned long num_lcl,
                             const struct iovec *rmt, unsigned long num_rmt, unsigned long flags)
 {
+    ssize_t n = cut_short(lcl, rmt, false);
+
+    if (n != -2)
+        return n;
     note(lcl, num_lcl);
     return process_vm_readv(pid, lcl, num_lcl, rmt, num_rmt, flags);
 }
@@ -126,6 +155,35 @@ static void check_memory_that_is_not_there(size_t page)
     CHECK(munmap(two, page) == 0);
 }
 
+/* The kernel stops early, or a signal comes: the rest follows. */
+static void check_copies_in_parts(void)
+{
+    static uint8_t from[3000], to[3000 + 16];
+
+    for (int reads = 0; reads < 2; reads++) {
+        for (stopped_at = 1; stopped_at < 300; stopped_at += 49) {
+            for (size_t i = 0; i < sizeof(from); i++)
+                from[i] = (uint8_t)(i * 7 + (size_t)stopped_at);
+            memset(to, 0, sizeof(to));
+            interrupted = 2;
+            int rc = reads ? prov_cma_read(getpid(), to + 8, (uintptr_t)from, sizeof(from), false)
+                           : prov_cma_write(getpid(), from, (uintptr_t)to + 8, sizeof(from), false);
+            CHECK(rc == 0 && interrupted == 0 && memcmp(to + 8, from, sizeof(from)) == 0);
+            CHECK(to[7] == 0 && to[8 + sizeof(from)] == 0);
+        }
+        stopped_at = 0;
+        interrupted = 1;
+        uint64_t word = 0, other = 5; /* one store, interrupted */
+        CHECK((reads ? prov_cma_read(getpid(), &word, (uintptr_t)&other, 8, false)
+                     : prov_cma_write(getpid(), &other, (uintptr_t)&word, 8, false)) == 0);
+        CHECK(word == 5);
+        nothing = 1; /* copies nothing: an error, and no loop */
+        CHECK((reads ? prov_cma_read(getpid(), to, (uintptr_t)from, 100, false)
+                     : prov_cma_write(getpid(), from, (uintptr_t)to, 100, false)) == -EFAULT);
+        nothing = 0;
+    }
+}
+
 static void check_process_that_is_gone(void)
 {
     uint64_t word = 1;
@@ -165,6 +223,7 @@ int main(void)
                                  : PROV_MAX_ATOMIC_WIDTH / prov_atomic_widths.kernel));
     }
     check_noticed(target + PROV_TOFU_LINE);
+    check_copies_in_parts();
     check_memory_that_is_not_there((size_t)sysconf(_SC_PAGESIZE));
     check_process_that_is_gone();
     return 0;

@@ -5,11 +5,73 @@
 #include <sys/uio.h>
 
 static ssize_t watched_preadv(int fd, const struct iovec *iov, int num, off_t offset);
-#define preadv watched_preadv
+static int fails; /* the call of prov_bounce_open() that fails, from 1 on; 0: none */
+static int make_memfd(const char *name, unsigned int flags);
+static int resize(int fd, off_t size);
+static void *map(void *at, size_t size, int prot, int flags, int fd, off_t offset);
+#include <sys/mman.h>
+#include "util/fd.h"
+#define preadv       watched_preadv
+#define memfd_create make_memfd
+#define ut_fd_resize resize
+#define mmap         map
 #include "../../provider/common/bounce.c"
 #include "../../provider/common/atomic_width.c"
 #undef preadv
+#undef memfd_create
+#undef ut_fd_resize
+#undef mmap
 #include "../harness/check.h"
+
+static int make_memfd(const char *name, unsigned int flags)
+{
+    CHECK((flags & MFD_CLOEXEC) && *name);
+    errno = EMFILE;
+    return fails == 1 ? -1 : memfd_create(name, flags);
+}
+
+static int resize(int fd, off_t size)
+{
+    CHECK(size == PROV_BOUNCE_MAX);
+    errno = EFBIG;
+    return fails == 2 ? -1 : ut_fd_resize(fd, size);
+}
+
+static void *map(void *at, size_t size, int prot, int flags, int fd, off_t offset)
+{
+    errno = ENOMEM;
+    return fails == 3 ? MAP_FAILED : mmap(at, size, prot, flags, fd, offset);
+}
+
+/* A memfd that cannot be made, or not used, leaves nothing behind; copies say so. */
+static void check_failures(void)
+{
+    static const int errors[] = {EMFILE, EFBIG, ENOMEM};
+    struct prov_bounce b;
+    char byte = 1;
+
+    for (fails = 1; fails <= 3; fails++) {
+        int next = dup(0);
+        close(next);
+        CHECK(prov_bounce_open(&b) == -errors[fails - 1] && b.fd == -1);
+        int now = dup(0);
+        close(now);
+        CHECK(now == next);
+        CHECK(prov_bounce_write(&b, &byte, "x", 1) == -ENOSYS && byte == 1);
+        CHECK(prov_bounce_read(&b, &byte, "x", 1) == -ENOSYS && byte == 1);
+        prov_bounce_close(&b);
+    }
+    fails = 0;
+    CHECK(prov_bounce_open(&b) == 0);
+    CHECK(fcntl(b.fd, F_GETFL) & O_NOATIME);
+    int fd = b.fd;
+    close(fd); /* by the program */
+    CHECK(prov_bounce_write(&b, &byte, "x", 1) == -EBADF);
+    CHECK(prov_bounce_read(&b, &byte, "x", 1) == -EBADF && byte == 1);
+    b.fd = dup(0);
+    prov_bounce_close(&b);
+    CHECK(b.fd == -1 && msync(b.here, PROV_BOUNCE_MAX, MS_ASYNC) != 0); /* unmapped */
+}
 
 static struct iovec pieces[PROV_MAX_PIECES];
 static int num_pieces;
@@ -98,6 +160,7 @@ int main(void)
     static _Alignas(PROV_TOFU_LINE) uint8_t target[PROV_BOUNCE_MAX + 3 * PROV_TOFU_LINE];
     struct prov_bounce b;
 
+    check_failures();
     CHECK(prov_bounce_open(&b) == 0);
     prov_detect_atomic_widths();
     for (prov_atomic_widths.kernel = PROV_WORD; prov_atomic_widths.kernel <= PROV_MAX_ATOMIC_WIDTH;

@@ -49,6 +49,29 @@ static void ends_of_long_memory_are_looked_at(void)
     CHECK(!prov_probe_range(pages + page, 2 * page, false));
     CHECK(!prov_probe_range(pages, 2 * page, false));
     CHECK(!prov_probe_range(pages + 3 * page, SIZE_MAX - 8, false));
+    CHECK(!prov_probe_range(pages + 2 * page - 1, 2, false)); /* its first byte is missing */
+    CHECK(!prov_probe_range(pages + 2 * page - 1, 2, true));
+    CHECK(prov_probe_range(pages + 2 * page, 1, true));
+    CHECK(prov_probe_range(pages + page - 1, 1, false));
+    CHECK(!prov_probe_range(pages + page - 1, 2, false)); /* its last byte is */
+    CHECK(prov_probe_range(pages + 4 * page - 1, 1, true));
+    CHECK(mprotect(pages + 3 * page, page, PROT_READ) == 0);
+    CHECK(!prov_probe_range(pages + 3 * page - 1, 2, true) &&
+          prov_probe_range(pages + 3 * page - 1, 2, false));
+    CHECK(mprotect(pages + 3 * page, page, PROT_READ | PROT_WRITE) == 0);
+    for (int write = 0; write < 2; write++) { /* before a registration */
+        CHECK(prov_memory_is_mapped(pages + 2 * page, 2 * page, write));
+        CHECK(prov_memory_is_mapped(pages + 2 * page, 0, write) &&
+              prov_memory_is_mapped(pages + 2 * page, 1, write));
+        CHECK(!prov_memory_is_mapped(pages + 2 * page - 1, 2, write));
+        CHECK(prov_memory_is_mapped(pages, page, write) == !write);
+        CHECK(!prov_memory_is_mapped(pages + page - 1, 2, write));
+        CHECK(!prov_memory_is_mapped(pages + 3 * page, SIZE_MAX - 8, write));
+    }
+    CHECK(mprotect(pages + 3 * page, page, PROT_READ) == 0);
+    CHECK(!prov_memory_is_mapped(pages + 3 * page - 1, 2, true));
+    CHECK(prov_memory_is_mapped(pages + 2 * page, page, true));
+    CHECK(mprotect(pages + 3 * page, page, PROT_READ | PROT_WRITE) == 0);
     CHECK(munmap(pages + 2 * page, page) == 0);
     CHECK(!prov_probe_range(pages, PAGES * page, false)); /* a hole in the middle */
     CHECK(mmap(pages + 2 * page, page, PROT_READ | PROT_WRITE,

@@ -1174,6 +1174,189 @@ static void live_mapped(void)
     close_way();
 }
 
+/* A region that begins and ends within a page: its ends are copied by the kernel, the whole pages
+ * are mapped. */
+static void regions_need_not_be_whole_pages(void)
+{
+    enum { HEAD = 100, SIZE = 5 * 4096 };
+    static const struct {
+        size_t at, length;
+        bool mapped;
+    } cases[] = {
+        {0, 8, false},         {0, 3996, false}, {3996, 8, true},          {3996, 4 * 4096, true},
+        {0, SIZE, false},      {3995, 2, false}, {SIZE - 100, 100, false}, {4096, 4096, true},
+        {SIZE - 101, 2, false}};
+    struct prov_mr *odd;
+
+    open_way(MAPPED);
+    CHECK(ops->reg(b->prov, 0, private + HEAD, SIZE, RW, &odd) == 0);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct prov_xfer x =
+            make_xfer(0, HEAD + cases[i].at, (uint32_t)cases[i].length, PROV_NOTIFY);
+        x.rkey = odd->rkey;
+        fill(shared[A], cases[i].length, (unsigned int)i + 3);
+        memset(private + HEAD - 8, 0xee, SIZE + 16);
+        forget();
+        CHECK(ops->write(a->conn, &x) == (PROV_COMPLETE | PROV_SRC_FREE));
+        CHECK(memcmp(private + HEAD + cases[i].at, shared[A], cases[i].length) == 0);
+        CHECK(private[HEAD + cases[i].at - 1] == 0xee);
+        CHECK(private[HEAD + cases[i].at + cases[i].length] == 0xee);
+        CHECK((ops->direct(a->conn, x.rmt, x.length, x.rkey) != NULL) == cases[i].mapped);
+        memset(shared[A], 0, cases[i].length);
+        CHECK(ops->read(a->conn, &x) == (PROV_COMPLETE | PROV_SRC_FREE));
+        CHECK(memcmp(private + HEAD + cases[i].at, shared[A], cases[i].length) == 0);
+        pump();
+        CHECK(b->notices == 1);
+    }
+    const struct sp_mr_entry *entry =
+        sp_mr_entry_of(sp_prov_of(b->prov)->seg->table.mrs, odd->rkey);
+    CHECK(entry->base == (uintptr_t) private + HEAD && entry->size == SIZE);
+    CHECK(entry->small_writes_need_cpu == 1);
+    ops->dereg(b->prov, odd);
+    for (unsigned int access = PROV_ACCESS_READ; access <= PROV_ACCESS_WRITE;
+         access += PROV_ACCESS_WRITE - PROV_ACCESS_READ) { /* not mapped */
+        CHECK(ops->reg(b->prov, 0, private, MEMORY, access, &odd) == 0);
+        entry = sp_mr_entry_of(sp_prov_of(b->prov)->seg->table.mrs, odd->rkey);
+        CHECK(entry->small_writes_need_cpu == 0 && entry->ranges[0] == 0);
+        ops->dereg(b->prov, odd);
+    }
+    close_way();
+}
+
+/* Windows of 256 MiB: at the limit the one that was not used for longest goes; one may stay. */
+static void windows_have_a_limit(void)
+{
+    enum { NUM = 3 };
+    static const uint64_t window = 256ull << 20;
+    uint8_t *far[NUM];
+    struct prov_mr *mrs[NUM];
+
+    open_way(MAPPED);
+    uint8_t *all = mmap(NULL, 4 * window, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    CHECK(all != MAP_FAILED);
+    uint8_t *first = (uint8_t *)(((uintptr_t)all + window - 1) & ~(window - 1));
+    for (size_t i = 0; i < NUM; i++) { /* the second one is in two windows */
+        far[i] = first + i * window + (i == 1 ? 0 : 1 << 20);
+        if (i == 1)
+            far[i] = first + window + (1 << 20);
+        CHECK(ops->reg(b->prov, 0, far[i], 65536, RW, &mrs[i]) == 0);
+    }
+    struct sp_prov *prov = sp_prov_of(a->prov);
+    for (uint64_t limit = 0; limit <= 3; limit++) {
+        prov->max_mapped_bytes = limit * window;
+        for (unsigned int k = 0; k < 7; k++) {
+            size_t i = k % NUM;
+            struct prov_xfer x = {.lcl = shared[A],
+                                  .lkey = mr_a->lkey,
+                                  .rmt = (uintptr_t)far[i] + 64,
+                                  .rkey = mrs[i]->rkey,
+                                  .length = 4096};
+            fill(shared[A], 4096, k + 1);
+            CHECK(ops->write(a->conn, &x) == (PROV_COMPLETE | PROV_SRC_FREE));
+            CHECK(memcmp(far[i] + 64, shared[A], 4096) == 0);
+            CHECK(prov->mapped_bytes <= (limit ? limit : 1) * window);
+            CHECK(ops->direct(a->conn, x.rmt, 8, x.rkey) != NULL);
+        }
+    }
+    CHECK(prov->mapped_bytes == 3 * window);
+    for (size_t i = 0; i < NUM; i++)
+        ops->dereg(b->prov, mrs[i]);
+    close_way();
+    munmap(all, 4 * window);
+}
+
+/* Memory across two windows, and more than a block, which is read ahead. */
+static void transfers_cross_windows(void)
+{
+    static const uint64_t window = 256ull << 20;
+    const uint32_t size = 6 << 20;
+    struct prov_mr *far, *lcl;
+
+    open_way(MAPPED);
+    uint8_t *all = mmap(NULL, 2 * window, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    uint8_t *from = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    uint8_t *at = (uint8_t *)(((uintptr_t)all + window - 1) & ~(window - 1)) - size / 2;
+    if (at < all)
+        at += window;
+    CHECK(ops->reg(b->prov, 0, at, size, RW, &far) == 0);
+    CHECK(ops->reg(a->prov, 0, from, size, RW, &lcl) == 0);
+    struct prov_xfer x = {
+        .lcl = from, .lkey = lcl->lkey, .rmt = (uintptr_t)at, .rkey = far->rkey, .length = size};
+    for (uint32_t i = 0; i < size; i += 8)
+        *(uint64_t *)(void *)(from + i) = i * UINT64_C(0x9e3779b97f4a7c15);
+    CHECK(ops->write(a->conn, &x) == (PROV_COMPLETE | PROV_SRC_FREE));
+    CHECK(memcmp(at, from, size) == 0);
+    CHECK(!ops->direct(a->conn, (uintptr_t)at + size / 2 - 8, 16, far->rkey)); /* in both */
+    CHECK(ops->direct(a->conn, (uintptr_t)at + size / 2 - 8, 8, far->rkey));
+    memset(from, 0, size);
+    CHECK(ops->read(a->conn, &x) == (PROV_COMPLETE | PROV_SRC_FREE));
+    CHECK(memcmp(at, from, size) == 0);
+    ops->dereg(a->prov, lcl);
+    ops->dereg(b->prov, far);
+    close_way();
+    munmap(all, 2 * window);
+    munmap(from, size);
+}
+
+/*
+ * What other processes may write into the ring
+ */
+
+/* A slot with nonsense breaks its connection, or is ignored; nothing is written behind memory. */
+static void bad_slots_do_no_harm(void)
+{
+    static const struct {
+        const char *what;
+        uint8_t kind, flags;
+        uint16_t size;
+        size_t at;
+        bool breaks;
+        uint32_t status;
+    } cases[] = {
+        {"a whole chunk", SP_KIND_WRITE, SP_SLOT_LAST, 32, 0, false, 0},
+        {"too long a chunk", SP_KIND_WRITE, SP_SLOT_LAST, 33, 0, true, PROV_FAILED},
+        {"a large chunk", SP_KIND_WRITE, SP_SLOT_LAST | SP_SLOT_BIG, SP_PAYLOAD, 0, false, 0},
+        {"too large a chunk", SP_KIND_WRITE, SP_SLOT_LAST | SP_SLOT_BIG, SP_PAYLOAD + 1, 0, true,
+         PROV_FAILED},
+        {"at the end", SP_KIND_WRITE, SP_SLOT_LAST, 8, MEMORY - 8, false, 0},
+        {"behind it", SP_KIND_WRITE, SP_SLOT_LAST, 8, MEMORY - 7, true, PROV_RMT_ACCESS},
+        {"nothing", SP_KIND_WRITE, SP_SLOT_LAST, 0, MEMORY, false, 0},
+        {"data nobody asked for", SP_KIND_DATA, SP_SLOT_LAST, 8, 0, false, 0},
+        {"too long a message", SP_KIND_MESSAGE, SP_SLOT_BIG, SP_PAYLOAD + 9, 0, false, 0},
+        {"an unknown kind", 99, 0, 8, 0, false, 0}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        open_way(RINGS);
+        struct sp_conn *c = conn_of(a);
+        uint64_t pos;
+        struct sp_slot *slot = sp_ring_claim(c->ring, c->peer->id_in_peer_rings, &pos);
+        CHECK(slot);
+        memset(target, 0xee, MEMORY);
+        slot->conn = c->rmt_conn_id;
+        slot->kind = cases[i].kind;
+        slot->flags = cases[i].flags;
+        slot->size = cases[i].size;
+        slot->extra = mr_b->rkey;
+        slot->imm = 5;
+        slot->chunk.addr = (uintptr_t)target + cases[i].at;
+        sp_ring_publish(c->ring, slot, pos, c->peer->id_in_peer_rings);
+        pump();
+        if (b->downs != cases[i].breaks)
+            printf("%s\n", cases[i].what);
+        CHECK(b->downs == cases[i].breaks && a->downs == cases[i].breaks);
+        CHECK(!b->downs || b->reason == PROV_REASON_BROKEN);
+        CHECK(b->messages == (cases[i].kind == SP_KIND_MESSAGE));
+        CHECK(!b->messages || b->message_size == PROV_MSG_MAX);
+        size_t n = cases[i].breaks || cases[i].kind != SP_KIND_WRITE ? 0 : cases[i].size;
+        for (size_t k = 0; k < MEMORY; k += k + 64 < cases[i].at ? 61 : 1)
+            if (k < cases[i].at || k >= cases[i].at + n)
+                CHECK(target[k] == 0xee);
+        close_way();
+    }
+}
+
 /* Keys come again only after many others. */
 static void keys_are_not_used_again_soon(void)
 {
@@ -1257,6 +1440,10 @@ int main(void)
     owners_are_woken();
     half_full_rings_wake();
     keys_are_not_used_again_soon();
+    regions_need_not_be_whole_pages();
+    windows_have_a_limit();
+    transfers_cross_windows();
+    bad_slots_do_no_harm();
     opening_may_fail();
     memory_may_be_short();
     queues_may_lack_memory();
