@@ -379,5 +379,4 @@ void fp_rma_write_key_received(struct fp_conn *conn, const struct fp_rkey_reply 
     g->key = m->key;
     g->at = m->at;
     g->state = m->is_granted ? FP_RKEY_GRANTED : FP_RKEY_REFUSED;
-    fp_mark_busy(conn);
 }

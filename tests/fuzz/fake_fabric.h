@@ -134,6 +134,8 @@ static void fake_check_posted(const struct fake_posted *p)
 
 enum { FAKE_CANARY = 0xa5 };
 
+static unsigned int fake_num_mrs, fake_mrs_at_close; /* when the last endpoint was closed */
+
 static int fake_ep_close(struct fid *fid)
 {
     struct fake_ep *fake = fp_container_of(fid, struct fake_ep, ep.fid);
@@ -144,6 +146,7 @@ static int fake_ep_close(struct fid *fid)
     for (unsigned int i = 0; i < fake->num_sends; i++)
         fake_check_posted(&fake->sends[i]);
     fake->is_open = false;
+    fake_mrs_at_close = fake_num_mrs;
     return fake_close(fid);
 }
 
@@ -166,7 +169,6 @@ static int fake_cq_close(struct fid *fid)
     return fake_close(fid);
 }
 
-static unsigned int fake_num_mrs;
 static uint64_t fake_last_access; /* of a registration */
 
 static int fake_mr_close(struct fid *fid)
@@ -386,6 +388,8 @@ static ssize_t fake_cq_read(struct fid_cq *cq, void *entries, size_t count)
     return (ssize_t)n;
 }
 
+static bool fake_lacks_context; /* errors name no operation */
+
 static ssize_t fake_cq_readerr(struct fid_cq *cq, struct fi_cq_err_entry *entry, uint64_t flags)
 {
     struct fake_ep *fake = fp_container_of(cq, struct fake_ep, cq);
@@ -393,7 +397,8 @@ static ssize_t fake_cq_readerr(struct fid_cq *cq, struct fi_cq_err_entry *entry,
     (void)flags;
     if (!fake->failed)
         return -FI_EAGAIN;
-    *entry = (struct fi_cq_err_entry){.op_context = fake->failed, .err = FI_EIO};
+    *entry = (struct fi_cq_err_entry){.op_context = fake_lacks_context ? NULL : fake->failed,
+                                      .err = FI_EIO};
     fake->failed = NULL;
     return 1;
 }
@@ -422,6 +427,8 @@ static struct fi_ops_cq fake_cq_ops = {
 static struct fi_ops_av fake_av_ops = {
     .size = sizeof(struct fi_ops_av), .insert = fake_insert, .remove = fake_remove};
 
+static int fake_wait_obj; /* of the last queue */
+
 /* None of 0 to 2, also if one of them is closed. */
 static int fake_make_fd(void)
 {
@@ -440,6 +447,7 @@ static int fake_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, stru
     memset(fake, 0, sizeof(*fake));
     if (attr->wait_obj != FI_WAIT_NONE && !fake_has_fds)
         return -FI_ENOSYS;
+    fake_wait_obj = attr->wait_obj;
     int rc = fake_open("cq");
     if (rc != 0)
         return rc;

@@ -1118,8 +1118,8 @@ static void registrations_follow_the_mode(void)
         CHECK(!fp_region_register(ep, mr->rkey, from, MEMORY, &again, &at));
         CHECK(!fp_region_register(ep, 5, from, 8, &again, &at));
         CHECK(!fp_region_register_local(ep, 5, from, 8, &desc));
-        ofi_provider.ep_close((struct prov_ep *)other); /* and its registrations alone */
-        CHECK(fake_num_mrs == before + 1);
+        ofi_provider.ep_close((struct prov_ep *)other); /* and its registrations alone, before it */
+        CHECK(fake_num_mrs == before + 1 && fake_mrs_at_close == before + 1);
         CHECK(fp_region_register(ep, mr->rkey, from, 8, &again, &at) && again == key);
         ofi_provider.dereg(&prov->base, mr);
         CHECK(fake_num_mrs == before);
@@ -1719,6 +1719,113 @@ static void ends_tell_what_was_executed(void)
     disconnect();
 }
 
+/* A closed connection stays while something of it is under way, or a list of the endpoint has it.
+ */
+static void closed_connections_stay_while_used(void)
+{
+    enum { SENDING, BUSY, ACK_NOW, ACK_LATER, NOTHING };
+
+    for (int how = SENDING; how <= NOTHING; how++) {
+        connect_peer();
+        struct fp_conn *closed = conn;
+        closed->broken = true;
+        ofi_provider.conn_close((struct prov_conn *)closed);
+        conn = NULL;
+        closed->num_sending = how == SENDING;
+        closed->busy = how == BUSY;
+        closed->ack_now = how == ACK_NOW;
+        closed->ack_later = how == ACK_LATER;
+        fp_conns_reap(ep);
+        CHECK(ep->num_conns == (how != NOTHING));
+        if (how == NOTHING)
+            continue;
+        closed->num_sending = 0;
+        closed->busy = closed->ack_now = closed->ack_later = false;
+        fp_conns_reap(ep);
+        CHECK(ep->num_conns == 0 && !ep->closed);
+    }
+    end_sends(CONTROL);
+}
+
+/* Without descriptors each connection ends, with callbacks if its owner knows it. */
+static void connections_end_without_the_fabric(void)
+{
+    static const struct {
+        enum fp_state state;
+        unsigned int downs;
+        enum fp_state after;
+    } cases[] = {{FP_REQUESTED, 1, FP_DOWN}, {FP_INCOMING, 0, FP_CLOSED}, {FP_ACCEPTED, 1, FP_DOWN},
+                 {FP_UP, 1, FP_DOWN},        {FP_CLOSING, 0, FP_CLOSED},  {FP_DOWN, 0, FP_DOWN},
+                 {FP_CLOSED, 0, FP_CLOSED}};
+
+    keeps_down = true;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        connect_peer();
+        conn->state = cases[i].state;
+        CHECK(fp_conn_down_without_fabric(conn) == (int)cases[i].downs);
+        CHECK(seen.downs == cases[i].downs && conn->state == cases[i].after);
+        CHECK(!seen.downs || seen.reason == PROV_REASON_LOCAL);
+        conn->state = FP_UP;
+        keeps_down = false;
+        disconnect();
+        keeps_down = true;
+    }
+    keeps_down = false;
+}
+
+/* Who goes to sleep acknowledges first. */
+static void sleepers_acknowledge_first(void)
+{
+    connect_peer();
+    execute_write(FP_NOTIFY);
+    CHECK(count_sent(DATA, FP_ACK) == 0 && conn->ack_later);
+    ofi_provider.ep_arm((struct prov_ep *)ep, PROV_ARM_ALL);
+    CHECK(count_sent(DATA, FP_ACK) == 1 && !conn->ack_later);
+    ofi_provider.ep_disarm((struct prov_ep *)ep);
+    disconnect();
+}
+
+/* Replies to operations that were reported already, or to no one. */
+static void late_replies_break(void)
+{
+    for (uint32_t seq = 1; seq <= 5; seq++) {
+        connect_peer();
+        for (int i = 0; i < 3; i++)
+            CHECK(post_message(8) >= 0);
+        acknowledge(3);
+        CHECK(seen.dones == 3 && post_read(8, 0) == 0);
+        send_read_data(seq, 0, 8);
+        CHECK(conn->broken == (seq != 4) && seen.dones == (seq == 4 ? 4 : 3));
+        disconnect();
+    }
+    for (int twice = 0; twice < 2; twice++) { /* an answer is offered once */
+        connect_peer();
+        CHECK(post_read(64, 0) == 0);
+        for (int i = 0; i <= twice; i++) {
+            memset(&message, 0, sizeof(message));
+            message.offer = (struct fp_offer){
+                .x = {.head = make_head(FP_READ_OFFER, 0), .length = 64}, .key = 9};
+            message.head.seq = 1;
+            CHECK(fake_arrive(DATA, &message, sizeof(message.offer)));
+            poll_ep();
+        }
+        CHECK(conn->broken == twice);
+        disconnect();
+    }
+}
+
+/* Memory that may only be read is registered for reading. */
+static void read_only_memory_is_registered(void)
+{
+    void *at = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct prov_mr *some;
+
+    CHECK(ofi_provider.reg(&prov->base, 0, at, 4096, PROV_ACCESS_READ, &some) == 0);
+    ofi_provider.dereg(&prov->base, some);
+    CHECK(ofi_provider.reg(&prov->base, 0, at, 4096, PROV_ACCESS_WRITE, &some) == -EFAULT);
+    munmap(at, 4096);
+}
+
 /* What the peer's last control message says of this end's operations. */
 static void last_messages_tell_what_was_refused(void)
 {
@@ -2025,6 +2132,11 @@ int main(void)
     ends_tell_what_was_executed();
     refusals_wait_for_earlier_operations();
     last_messages_tell_what_was_refused();
+    closed_connections_stay_while_used();
+    connections_end_without_the_fabric();
+    sleepers_acknowledge_first();
+    late_replies_break();
+    read_only_memory_is_registered();
     few_bytes_are_stored();
     connections_that_are_down_are_silent();
     closing_connections_end();

@@ -363,6 +363,7 @@ static void queues_of_net_have_wait_sets(void)
             open_prov();
             bool has_set = net && !fails;
             CHECK((prov->control.fids.wait != NULL) == has_set);
+            CHECK(fake_wait_obj == (has_set ? FI_WAIT_SET : FI_WAIT_FD));
             CHECK((prov->control.fids.cq_fd == fake_wait_fd) == has_set);
             fake_waits = 0;
             CHECK(fp_fids_trywait(prov, &prov->control.fids) && fake_waits == has_set);

@@ -672,6 +672,31 @@ static void live_once(void)
     close_all();
 }
 
+/* A queue that cannot be watched has its line; errors that name no operation are dropped. */
+static void queues_may_fail(void)
+{
+    fake_has_fds = true;
+    open_all();
+    forget_lines();
+    CHECK(!ofi_provider.ep_arm((struct prov_ep *)ep, PROV_ARM_ALL));
+    CHECK(lines[UT_LOG_WARNING][0] == '\0');
+    int fd = ep->fids.cq_fd;
+    ep->fids.cq_fd = 250; /* closed */
+    CHECK(!ofi_provider.ep_arm((struct prov_ep *)ep, PROV_ARM_ALL));
+    CHECK(strstr(lines[UT_LOG_WARNING], "cannot watch a completion queue: Bad file descriptor"));
+    ep->fids.cq_fd = fd;
+    ofi_provider.ep_disarm((struct prov_ep *)ep);
+    unsigned int receives = DATA->num_receives, control = CONTROL->num_receives;
+    fake_lacks_context = true;
+    DATA->failed = CONTROL->failed = memory;
+    poll_all();
+    CHECK(!DATA->failed && !CONTROL->failed);
+    CHECK(DATA->num_receives == receives && CONTROL->num_receives == control);
+    fake_lacks_context = false;
+    close_all();
+    fake_has_fds = false;
+}
+
 /*
  * Closing
  */
@@ -891,6 +916,7 @@ int main(void)
     failed_registrations_are_not_tried_again();
     keys_for_the_fabric();
     leaves_nothing("a life", live_once);
+    queues_may_fail();
     closing_tells_the_peers();
     closing_waits_for_the_peer();
     closing_answers_requests();

@@ -576,6 +576,28 @@ static void peers_are_given_up_to_the_millisecond(void)
     }
 }
 
+/* A pass over the peers each 100 ms, and a ping for each interval. */
+static void passes_over_the_peers_are_rare(void)
+{
+    connect_peer();
+    struct fp_peer *peer = conn->peer;
+    fake_clock_align();
+    peer->checked_ms = fake_clock_ms() - 1000;
+    prov->next_pass_ms = 0;
+    uint32_t pings = peer->last_ping;
+    fp_keepalive_run(prov);
+    CHECK(peer->last_ping == pings + 1 && prov->next_pass_ms == fake_clock_ms() + 100);
+    for (int i = 0; i < 9; i++) {
+        fake_clock_pass_ms(100);
+        fp_keepalive_run(prov);
+        CHECK(peer->last_ping == pings + 1);
+    }
+    fake_clock_pass_ms(100);
+    fp_keepalive_run(prov);
+    CHECK(peer->last_ping == pings + 2);
+    disconnect();
+}
+
 /* Without a descriptor to sleep on, the control endpoint is polled by the timer; a pass has a
  * limit, and counts as the last one. */
 static void queues_without_descriptors_are_polled(void)
@@ -887,6 +909,7 @@ int main(void)
     silent_peers_are_probed();
     probes_end_with_an_answer();
     peers_are_given_up_to_the_millisecond();
+    passes_over_the_peers_are_rare();
     queues_without_descriptors_are_polled();
     signatures_stay();
     leave_descriptors_to_close();
