@@ -8,13 +8,13 @@ static ssize_t watched_preadv(int fd, const struct iovec *iov, int num, off_t of
 static int fails; /* the call of prov_bounce_open() that fails, from 1 on; 0: none */
 static int make_memfd(const char *name, unsigned int flags);
 static int resize(int fd, off_t size);
-static void *map(void *at, size_t size, int prot, int flags, int fd, off_t offset);
+static void *map_memory(void *at, size_t size, int prot, int flags, int fd, off_t offset);
 #include <sys/mman.h>
 #include "util/fd.h"
 #define preadv       watched_preadv
 #define memfd_create make_memfd
 #define ut_fd_resize resize
-#define mmap         map
+#define mmap         map_memory
 #include "../../provider/common/bounce.c"
 #include "../../provider/common/atomic_width.c"
 #undef preadv
@@ -37,7 +37,7 @@ static int resize(int fd, off_t size)
     return fails == 2 ? -1 : ut_fd_resize(fd, size);
 }
 
-static void *map(void *at, size_t size, int prot, int flags, int fd, off_t offset)
+static void *map_memory(void *at, size_t size, int prot, int flags, int fd, off_t offset)
 {
     errno = ENOMEM;
     return fails == 3 ? MAP_FAILED : mmap(at, size, prot, flags, fd, offset);
