@@ -29,6 +29,8 @@
 #include "shm/op_queue.h"
 #include "shm/ring.h"
 #include "shm/types.h"
+#include "shm/wake.h"
+#include "util/env.h"
 #include "util/fd.h"
 #include "util/log.h"
 
@@ -236,10 +238,12 @@ static const struct prov_callbacks callbacks = {.done = on_done,
                                                 .up = on_up,
                                                 .down = on_down};
 
+static unsigned int local_size = 2;
+
 static int open_prov(struct prov **prov)
 {
     const struct prov_config config = {
-        .wake = wake, .num_tnis = 1, .peer_timeout_ms = PEER_TIMEOUT_MS, .local_size = 2};
+        .wake = wake, .num_tnis = 1, .peer_timeout_ms = PEER_TIMEOUT_MS, .local_size = local_size};
 
     return ops->open(&config, prov);
 }
@@ -819,6 +823,7 @@ static void connections_end(void)
         } else if (how == EP_CLOSED) {
             ops->ep_close(b->ep);
             b->ep = NULL;
+            CHECK(send_bytes(a, 8, 0) == -ENOTCONN); /* its ring may be another one's */
         } else {
             struct sp_peer *peer;
             LIST_FOREACH (peer, &sp_prov_of(b->prov)->peers, next) {
@@ -826,6 +831,7 @@ static void connections_end(void)
                 peer->fd = -1;
             }
             ops->progress(a->prov);
+            CHECK(send_bytes(a, 8, 0) == -ENOTCONN && ops->write(a->conn, &x) == -ENOTCONN);
         }
         poll_side(a);
         ops->progress(a->prov);
@@ -1304,6 +1310,169 @@ static void transfers_cross_windows(void)
  * What other processes may write into the ring
  */
 
+/* The ring fills up between the check for a notice and the notice, or its tail lags: the notice
+ * follows all the same, behind its data. */
+static void notices_follow_their_data(void)
+{
+    for (int memory = 0; memory < 2; memory++) {
+        open_way(MAPPED);
+        struct prov_xfer x = make_xfer(0, 0, 8, 0);
+        CHECK(ops->write(a->conn, &x) & PROV_COMPLETE); /* its memory is mapped now */
+        x.flags = PROV_NOTIFY;
+        for (unsigned int i = 0; i < SP_SLOTS; i++)
+            CHECK(send_bytes(a, 8, 0) >= 0);
+        conn_of(a)->ring_free_until = UINT64_MAX; /* there was room when it was checked */
+        memset(shared[A], 0x33, 8);
+        memset(target, 0, 8);
+        allocations_left = memory ? -1 : 0;
+        forget_lines();
+        x.cookie = 43;
+        CHECK(ops->write(a->conn, &x) == PROV_SRC_FREE && target[0] == 0x33);
+        CHECK(allocations_left == -1);
+        pump();
+        CHECK(b->messages == SP_SLOTS && b->notices == (unsigned int)memory);
+        CHECK(memory ? a->dones == 1 && a->cookie == 43 && a->downs == 0
+                     : a->downs == 1 && a->reason == PROV_REASON_LOCAL);
+        CHECK(memory || strstr(lines[UT_LOG_ERROR], "no memory for a queue of operations"));
+        close_way();
+    }
+    open_way(MAPPED);
+    for (int i = 0; i < 3; i++) { /* the tail is one behind: its producer was killed */
+        struct prov_xfer x = make_xfer(0, 0, 8, PROV_NOTIFY);
+        forget();
+        CHECK(send_bytes(a, 8, 0) >= 0);
+        conn_of(a)->ring->tail--;
+        CHECK(ops->write(a->conn, &x) == (PROV_COMPLETE | PROV_SRC_FREE));
+        pump();
+        CHECK(b->messages == 1 && b->notices == 1 && b->imm == 4711);
+    }
+    close_way();
+}
+
+/* A slot whose producer has died is skipped; one whose producer lives is waited for. */
+static void claimed_slots_are_waited_for(void)
+{
+    for (int dead = 0; dead < 2; dead++) {
+        open_way(MAPPED);
+        struct sp_conn *c = conn_of(a);
+        uint64_t pos;
+        uint32_t id = dead ? 4711 : c->peer->id_in_peer_rings;
+        struct sp_slot *slot = sp_ring_claim(c->ring, id, &pos);
+        CHECK(slot && send_bytes(a, 8, 0) >= 0);
+        pump();
+        CHECK(b->messages == 0); /* nobody has died */
+        sp_prov_of(b->prov)->deaths = 1;
+        pump();
+        CHECK(b->messages == (unsigned int)dead);
+        if (!dead) {
+            slot->conn = c->rmt_conn_id;
+            slot->kind = SP_KIND_MESSAGE;
+            slot->size = 1;
+            slot->flags = 0;
+            sp_ring_publish(c->ring, slot, pos, id);
+            pump();
+            CHECK(b->messages == 2);
+        }
+        close_way();
+    }
+}
+
+/* A poll handles so many slots. */
+static void polls_have_a_limit(void)
+{
+    enum { ALL = 400, BUDGET = 64 };
+
+    open_way(MAPPED);
+    for (unsigned int i = 0; i < ALL; i++)
+        CHECK(send_bytes(a, 8, 0) >= 0);
+    for (unsigned int before = 0; before < ALL; before = b->messages) {
+        poll_side(b);
+        CHECK(b->messages == (before + BUDGET < ALL ? before + BUDGET : ALL));
+    }
+    close_way();
+}
+
+/* Both directions, and several connections, have one peer; a window that another connection loses
+ * is not used any more. */
+static void connections_share_their_peer(void)
+{
+    static const uint64_t window = 256ull << 20;
+    struct prov_mr *far;
+
+    open_way(MAPPED);
+    struct prov_conn *one = a->conn;
+    CHECK(connect_to(a, B + 1, "again") == 0);
+    pump();
+    struct prov_conn *two = a->conn, *accepted = b->conn;
+    a->holds_requests = true;
+    CHECK(connect_to(b, A + 1, "back") == 0);
+    pump();
+    CHECK(a->requests == 1);
+    for (int k = 0; k < SIDES; k++) {
+        struct sp_peer *peer = LIST_FIRST(&sp_prov_of(sides[k].prov)->peers);
+        CHECK(peer && !LIST_NEXT(peer, next));
+        CHECK(sp_ep_of(sides[k].ep)->num_conns == 3);
+    }
+    uint8_t *all = mmap(NULL, 3 * window, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    uint8_t *at = (uint8_t *)(((uintptr_t)all + window - 1) & ~(window - 1)) + (1 << 20);
+    CHECK(ops->reg(b->prov, 0, at, 65536, RW, &far) == 0);
+    sp_prov_of(a->prov)->max_mapped_bytes = window;
+    struct prov_xfer x = make_xfer(0, 0, 8, 0);
+    for (int i = 0; i < 4; i++) {
+        a->conn = i % 2 ? two : one;
+        x.rmt = i % 2 ? (uintptr_t)at : (uintptr_t)target;
+        x.rkey = i % 2 ? far->rkey : mr_b->rkey;
+        memset(shared[A], 0x40 + i, 8);
+        CHECK(ops->write(a->conn, &x) == (PROV_COMPLETE | PROV_SRC_FREE));
+        CHECK(*(uint8_t *)(uintptr_t)x.rmt == 0x40 + i);
+        CHECK(ops->mapping(a->conn)->size > 0 && ops->mapping(a->conn)->key == x.rkey);
+        CHECK(i == 0 || ops->mapping(i % 2 ? one : two)->size == 0);
+        CHECK(sp_prov_of(a->prov)->mapped_bytes == window);
+    }
+    a->conn = one;
+    b->conn = accepted;
+    ops->dereg(b->prov, far);
+    close_way();
+    munmap(all, 3 * window);
+}
+
+/* What the peer has executed before it closes is done well. */
+static void executed_operations_are_done(void)
+{
+    open_way(RINGS);
+    struct prov_xfer x = make_xfer(0, 0, 8, 0);
+    CHECK(ops->write(a->conn, &x) == PROV_SRC_FREE && ops->write(a->conn, &x) == PROV_SRC_FREE);
+    poll_side(b);
+    CHECK(ops->write(a->conn, &x) == PROV_SRC_FREE);
+    ops->conn_close(b->conn);
+    b->conn = NULL;
+    sp_conn_deactivate(conn_of(a)); /* so that its CLOSE is looked at first */
+    poll_side(a);
+    CHECK(a->dones == 3 && a->downs == 1);
+    CHECK(a->statuses[0] == PROV_OK && a->statuses[1] == PROV_OK && a->statuses[2] == PROV_FLUSHED);
+    close_way();
+}
+
+/* Alone on its host a process maps nothing. */
+static void lonely_processes_map_nothing(void)
+{
+    struct prov_mr *some;
+
+    for (local_size = 0; local_size <= 2; local_size++) {
+        open_side(a);
+        CHECK(ops->reg(a->prov, 0, private, MEMORY, RW, &some) == 0);
+        const struct sp_mr_entry *entry =
+            sp_mr_entry_of(sp_prov_of(a->prov)->seg->table.mrs, some->rkey);
+        CHECK(entry->small_writes_need_cpu == (local_size != 1));
+        CHECK((entry->ranges[0] != 0) == (local_size != 1));
+        CHECK(sp_prov_of(a->prov)->max_mapped_bytes == ut_env_num(UT_ENV_SHM_MAP_LIMIT) << 20);
+        ops->dereg(a->prov, some);
+        close_side(a);
+    }
+    local_size = 2;
+}
+
 /* A slot with nonsense breaks its connection, or is ignored; nothing is written behind memory. */
 static void bad_slots_do_no_harm(void)
 {
@@ -1444,6 +1613,12 @@ int main(void)
     windows_have_a_limit();
     transfers_cross_windows();
     bad_slots_do_no_harm();
+    notices_follow_their_data();
+    claimed_slots_are_waited_for();
+    polls_have_a_limit();
+    connections_share_their_peer();
+    executed_operations_are_done();
+    lonely_processes_map_nothing();
     opening_may_fail();
     memory_may_be_short();
     queues_may_lack_memory();
