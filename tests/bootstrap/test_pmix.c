@@ -773,3 +773,32 @@ Test(pmix, leaving_ends_when_the_time_is_over)
     ut_job_pmix.leave_together(30);
     cr_assert(ut_clock_ms() - begin >= 29, "it has waited");
 }
+
+static void leave_job(uint32_t nodes, bool expected)
+{
+    const struct ut_job_info *found;
+
+    lay_out(BLOCK, 4, nodes, 1);
+    job.answers_fence = true;
+    ut_job_leave_together(ENDS_MS);
+    cr_assert(!job.fence_done, "no job is open yet");
+    cr_assert_eq(ut_job_open(&found), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        ut_job_leave_together(ENDS_MS);
+        _exit(job.fence_done ? 1 : 0);
+    }
+    int status;
+    cr_assert(waitpid(child, &status, 0) == child && status == 0, "a child does not leave");
+    ut_job_leave_together(ENDS_MS);
+    cr_assert_eq(job.fence_done != NULL, expected);
+}
+
+Test(pmix, job_of_several_hosts_leaves_together)
+{
+    leave_job(2, true);
+}
+Test(pmix, job_of_one_host_does_not_leave_together)
+{
+    leave_job(1, false);
+}

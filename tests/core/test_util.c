@@ -105,6 +105,11 @@ Test(util_fd, low_descriptor_is_moved)
     cr_assert(ut_fd_release_stdio_and_move(-1) == -1 && errno == EMFILE);
     ut_fd_reserve_stdio();
     cr_assert_eq(ut_fd_release_stdio_and_move(low), low);
+    /* no number is left above */
+    cr_assert_eq(dup(1), 0);
+    setrlimit(RLIMIT_NOFILE, &(struct rlimit){.rlim_cur = 3, .rlim_max = 3});
+    errno = 0;
+    cr_assert(ut_fd_release_stdio_and_move(0) == -1 && errno == EINVAL && !is_open(0));
 }
 
 Test(util_fd, only_marked_descriptors_are_closed)
