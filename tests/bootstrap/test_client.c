@@ -474,71 +474,73 @@ Test(client, asks_for_many_ranks_at_once)
     CHECK_OUTPUT("published: yes\n198 found, 0 wrong\n");
 }
 
+static const struct {
+    enum ut_job_wire_status status;
+    bool challenge, sealed, other_version;
+    const char *line, *error;
+} wrong_hellos[] = {
+    {UT_JOB_WIRE_REFUSED, false, false, false,
+     ERROR "the process that listens there has another key than this one; give all processes "
+           "of the job one UTOFU_JOB_KEY or UTOFU_JOB_KEY_FILE, and every job a port of its "
+           "own\n",
+     "Permission denied"},
+    {UT_JOB_WIRE_OK, false, false, false,
+     ERROR "the process that listens there does not know the key of the job and is not "
+           "trusted; is it rank 0 of this job, with the same UTOFU_JOB_KEY?\n",
+     "Key was rejected by service"},
+    {UT_JOB_WIRE_DUPLICATE, false, true, false,
+     ERROR "another process claims to be rank 1; give every process its own UTOFU_RANK (a "
+           "launcher inside a launcher? unset UTOFU_RANK there)\n",
+     "File exists"},
+    {UT_JOB_WIRE_BAD_SIZE, false, true, false,
+     ERROR "rank 1 of 200 does not belong to the job that is served there; give all processes "
+           "the same UTOFU_SIZE\n",
+     "Invalid argument"},
+    {UT_JOB_WIRE_BAD_RANK, false, true, false,
+     ERROR "rank 1 of 200 does not belong to the job that is served there; give all processes "
+           "the same UTOFU_SIZE\n",
+     "Invalid argument"},
+    {UT_JOB_WIRE_REFUSED, true, false, false,
+     ERROR "the process that listens there (rank 0) began as uid UID and this process runs as "
+           "uid UID, so they reject each other; start all ranks as the same user, and let a "
+           "program that changes its user call the library before\n",
+     "Operation not permitted"},
+    {UT_JOB_WIRE_OK, true, false, true,
+     ERROR "the process that listens there runs another version of this library; use one "
+           "version in a job\n",
+     "Protocol not supported"},
+};
+
 /* Wrong answers to a hello: each is told once, with its remedy, and every call fails. */
 Test(client, tells_that_the_server_is_another_one)
 {
-    static const struct {
-        enum ut_job_wire_status status;
-        bool challenge, sealed, other_version;
-        const char *line, *error;
-    } cases[] = {
-        {UT_JOB_WIRE_REFUSED, false, false, false,
-         ERROR "the process that listens there has another key than this one; give all processes "
-               "of the job one UTOFU_JOB_KEY or UTOFU_JOB_KEY_FILE, and every job a port of its "
-               "own\n",
-         "Permission denied"},
-        {UT_JOB_WIRE_OK, false, false, false,
-         ERROR "the process that listens there does not know the key of the job and is not "
-               "trusted; is it rank 0 of this job, with the same UTOFU_JOB_KEY?\n",
-         "Key was rejected by service"},
-        {UT_JOB_WIRE_DUPLICATE, false, true, false,
-         ERROR "another process claims to be rank 1; give every process its own UTOFU_RANK (a "
-               "launcher inside a launcher? unset UTOFU_RANK there)\n",
-         "File exists"},
-        {UT_JOB_WIRE_BAD_SIZE, false, true, false,
-         ERROR "rank 1 of 200 does not belong to the job that is served there; give all processes "
-               "the same UTOFU_SIZE\n",
-         "Invalid argument"},
-        {UT_JOB_WIRE_BAD_RANK, false, true, false,
-         ERROR "rank 1 of 200 does not belong to the job that is served there; give all processes "
-               "the same UTOFU_SIZE\n",
-         "Invalid argument"},
-        {UT_JOB_WIRE_REFUSED, true, false, false,
-         ERROR "the process that listens there (rank 0) began as uid UID and this process runs as "
-               "uid UID, so they reject each other; start all ranks as the same user, and let a "
-               "program that changes its user call the library before\n",
-         "Operation not permitted"},
-        {UT_JOB_WIRE_OK, true, false, true,
-         ERROR "the process that listens there runs another version of this library; use one "
-               "version in a job\n",
-         "Protocol not supported"},
-    };
     char expected[1000], uid[20];
 
     snprintf(uid, sizeof(uid), "%u", geteuid());
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < sizeof(wrong_hellos) / sizeof(wrong_hellos[0]); i++) {
         struct ut_job_wire msg;
         accept_process(unlucky);
-        if (!cases[i].challenge) {
+        if (!wrong_hellos[i].challenge) {
             send_challenge();
             expect(UT_JOB_WIRE_HELLO);
         }
-        size_t n =
-            ut_job_wire_fill(&msg, cases[i].challenge ? UT_JOB_WIRE_CHALLENGE : UT_JOB_WIRE_HELLO,
-                             cases[i].status, NULL, 0);
-        if (cases[i].sealed)
+        size_t n = ut_job_wire_fill(
+            &msg, wrong_hellos[i].challenge ? UT_JOB_WIRE_CHALLENGE : UT_JOB_WIRE_HELLO,
+            wrong_hellos[i].status, NULL, 0);
+        if (wrong_hellos[i].sealed)
             ut_job_channel_seal(&server.channel, &msg);
-        if (cases[i].other_version)
+        if (wrong_hellos[i].other_version)
             msg.magic ^= htole32(1u << 24);
         send_message(&msg, n, NULL, 0);
         expect_end();
         size_t at = 0;
-        for (const char *p = cases[i].line; *p; p++) {
+        for (const char *p = wrong_hellos[i].line; *p; p++) {
             bool is_uid = strncmp(p, "UID", 3) == 0;
             at += (size_t)sprintf(expected + at, is_uid ? "%s" : "%.1s", is_uid ? uid : p);
             p += is_uid ? 2 : 0;
         }
-        sprintf(expected + at, "published: %s\n2: %s\n", cases[i].error, cases[i].error);
+        sprintf(expected + at, "published: %s\n2: %s\n", wrong_hellos[i].error,
+                wrong_hellos[i].error);
         CHECK_OUTPUT(expected);
         close(server.fd);
         close(server.listen);
