@@ -7,6 +7,7 @@
 #include <criterion/criterion.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,11 +15,24 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../harness/limit.h"
+#include "../harness/fake_clock.h"
 #include "bootstrap/job.h"
 #include "bootstrap/mpi.h"
 
 enum { TEXT = 16384, LINE = 4096, FD = 100 };
+
+/* Time passes where the process waits for the launcher, if the test says so. */
+static bool time_passes;
+
+int poll(struct pollfd *fds, nfds_t count, int timeout_ms)
+{
+    bool at_once = time_passes && timeout_ms > 0;
+    int n = (int)syscall(SYS_poll, fds, count, at_once ? 0 : timeout_ms);
+
+    if (n == 0 && at_once)
+        fake_clock_pass_ms((uint64_t)timeout_ms);
+    return n;
+}
 
 /*
  * The played MPI library
@@ -136,6 +150,7 @@ Test(pmi1, mpi_that_fails_after_pmix)
 struct launcher {
     const char *maxes, *job, *mapping, *init; /* its answers, without "cmd=" and the like */
     unsigned int silent_from;                 /* hangs up at this request; 0: never */
+    bool is_mute;                             /* answers nothing */
 };
 
 static const struct launcher usual = {.maxes = "kvsname_max=256 keylen_max=64 vallen_max=1024",
@@ -217,6 +232,8 @@ static void serve(const struct launcher *launcher, int fd, char *requests)
     while (fgets(line, sizeof(line), file) && ++n != launcher->silent_from) {
         line[strcspn(line, "\n")] = '\0';
         note_request(requests, line);
+        if (launcher->is_mute)
+            continue;
         answer_line(launcher, line, out);
         cr_assert_eq(send(fd, out, strlen(out), MSG_NOSIGNAL), (ssize_t)strlen(out));
     }
@@ -571,4 +588,25 @@ Test(pmi1, launcher_that_ends)
             snprintf(expected + strlen(expected), 100, "not found: %s\n", reset);
         CHECK(said, expected);
     }
+}
+
+static void open_patiently(void)
+{
+    time_passes = true;
+    open_job();
+}
+
+Test(pmi1, launcher_that_does_not_answer)
+{
+#define SILENT(since, left)                                                                        \
+    "utofu: warning: [rank ?, bootstrap] the launcher has not answered on PMI_FD 100 for " since   \
+    " s; giving up in " left " s (UTOFU_JOB_TIMEOUT)\n"
+    struct launcher launcher = usual;
+
+    launcher.is_mute = true;
+    run(&launcher, "UTOFU_JOB_TIMEOUT=20", open_patiently);
+    CHECK(said, SILENT("3", "17") SILENT("6", "14") SILENT("12", "8") ERROR
+          "the launcher does not answer on PMI_FD 100 (Connection timed out to 'cmd=init "
+          "pmi_version=1 pmi_subversion=1'); does mpiexec or srun still run?\nnot opened: "
+          "Connection timed out\n");
 }
