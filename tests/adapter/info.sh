@@ -181,6 +181,11 @@ complains "UTOFU_VERBS_DEVICES: 'rxe0:9' is not used: it is not one of the devic
 complains "gid_index=7 of UTOFU_VERBS_CONNECT is no usable GID of an active port; .*rxe0:1 1 10.77.0.1, rxe0:2 0 10.78.0.1" env UTOFU_VERBS_CONNECT=gid_index=7
 complains "UTOFU_VERBS_SUBNETS=10.1.0.0/16: no active port has an address there; .*rxe0:1 1 10.77.0.1" env UTOFU_VERBS_SUBNETS=10.1.0.0/16
 complains "UTOFU_VERBS_SUBNETS: '10.1' is not a subnet" env UTOFU_VERBS_SUBNETS=10.1
+profile=twins
+complains "UTOFU_VERBS_DEVICES=mlx5_7 names no usable port .*; RDMA devices here: rxe0, rxe1$" env UTOFU_VERBS_DEVICES=mlx5_7
+complains "gid_index=7 of UTOFU_VERBS_CONNECT is no usable GID of an active port; .*: rxe0:1 0 [0-9a-f:]*, rxe0:1 1 .*, rxe1:1 0 .*, rxe1:1 1 " \
+    env UTOFU_VERBS_CONNECT=gid_index=7
+profile=rails
 fault='--fault port=3600000'
 complains "not used: .*down" env UTOFU_VERBS_DEVICES=rxe0:1
 fault='--fault create=4'
