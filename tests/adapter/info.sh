@@ -183,7 +183,7 @@ complains "UTOFU_VERBS_SUBNETS=10.1.0.0/16: no active port has an address there;
 complains "UTOFU_VERBS_SUBNETS: '10.1' is not a subnet" env UTOFU_VERBS_SUBNETS=10.1
 profile=twins
 complains "UTOFU_VERBS_DEVICES=mlx5_7 names no usable port .*; RDMA devices here: rxe0, rxe1$" env UTOFU_VERBS_DEVICES=mlx5_7
-complains "gid_index=7 of UTOFU_VERBS_CONNECT is no usable GID of an active port; .*: rxe0:1 0 [0-9a-f:]*, rxe0:1 1 .*, rxe1:1 0 .*, rxe1:1 1 " \
+complains "gid_index=7 of UTOFU_VERBS_CONNECT is no usable GID of an active port; .*: rxe0:1 0 [0-9a-f:]*, rxe0:1 1 10.77.0.1, rxe1:1 0 10.77.0.2$" \
     env UTOFU_VERBS_CONNECT=gid_index=7
 profile=rails
 fault='--fault port=3600000'
