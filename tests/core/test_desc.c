@@ -89,7 +89,7 @@ Test(desc, fields_at_their_limits_are_valid)
     ACCEPTED(d.flags = UTOFU_ONESIDED_FLAG_CACHE_INJECTION);
     ACCEPTED(d.flags = UTOFU_ONESIDED_FLAG_DELAY_START);
     ACCEPTED(d.flags = UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE);
-    ACCEPTED((d.kind = UT_DESC_GET, d.word = 0xffffff));
+    ACCEPTED((d.kind = UT_DESC_GET, d.word = UT_MAX_PUTGET));
     ACCEPTED((d.kind = UT_DESC_PIGGYBACK, d.word = 0));
     ACCEPTED((d.kind = UT_DESC_PIGGYBACK, d.word = UT_MAX_PIGGYBACK));
     ACCEPTED((d.kind = UT_DESC_ARMW, d.word = 4, d.op = UTOFU_ARMW_OP_SWAP));
@@ -121,12 +121,12 @@ Test(desc, fields_have_bits_of_their_own)
             unsigned long flags = UTOFU_ONESIDED_FLAG_TCQ_NOTICE | UTOFU_ONESIDED_FLAG_SPS(sps) |
                                   UTOFU_ONESIDED_FLAG_PATH(path);
             memset(&d, 0, sizeof(d));
-            ut_desc_head(&d, UT_DESC_PUT, 0x1234, 0x5678, 0xffffff, 0xfe, flags);
+            ut_desc_head(&d, UT_DESC_PUT, 0x1234, 0x5678, UT_MAX_PUTGET, 0xfe, flags);
             cr_assert_eq(ut_flags_sps(flags), sps);
             cr_assert_eq(ut_flags_path(flags), path);
             cr_assert_eq(ut_desc_sps(&d), sps);
             cr_assert_eq(ut_desc_path(&d), path);
-            cr_assert_eq(ut_desc_length(&d), 0xffffff);
+            cr_assert_eq(ut_desc_length(&d), UT_MAX_PUTGET);
             cr_assert_eq(d.flags, UTOFU_ONESIDED_FLAG_TCQ_NOTICE);
             cr_assert(d.kind == UT_DESC_PUT && d.edata == 0xfe && d.rmt_vcq_id == 0x1234 &&
                       d.rmt_stadd == 0x5678);
