@@ -316,7 +316,11 @@ static void set_and_query(void)
     cr_assert(sent[0].head.flags == UT_GATE_QUERY && sent[0].src == far[0][2] &&
               sent[0].dst == own[1] && sent[0].serial == gate(1)->serial);
     cr_assert(gate(1)->in[UT_INPUT_PACKET].queried && !gate(1)->in[UT_INPUT_PACKET].confirmed);
+    cr_assert_eq(gates->unsure, 1ull << gate(1)->index, "only of this gate");
 }
+
+/* Another gate, whose bit stays when that of gate 1 goes. */
+enum { OTHER = 1u << 5 };
 
 enum { SENDS = UT_ANSWER_VALID | UT_ANSWER_ALLOCATED | UT_ANSWER_SET | UT_ANSWER_SENDS_HERE };
 
@@ -330,12 +334,22 @@ Test(messages, answer_confirms_the_source)
     wrong.src = far[0][3];
     hear(0, &wrong, sizeof(wrong));
     cr_assert(gate(1)->in[UT_INPUT_PACKET].queried, "another query's, another gate's");
+    gates->unsure |= OTHER;
     hear(0, &m, sizeof(m));
+    cr_assert_eq(gates->unsure, OTHER);
     cr_assert(!gate(1)->in[UT_INPUT_PACKET].queried);
     cr_assert(gate(1)->in[UT_INPUT_PACKET].confirmed);
     cr_assert_eq(gate(1)->in[UT_INPUT_PACKET].floor, 5);
     cr_assert_eq(gate(1)->in[UT_INPUT_PACKET].answer, SENDS);
     cr_assert(!is_failed());
+}
+
+Test(messages, freed_gate_is_not_unsure)
+{
+    set_and_query();
+    gates->unsure |= OTHER;
+    cr_assert_eq(utofu_free_vbg(own, 4), UTOFU_SUCCESS);
+    cr_assert_eq(gates->unsure, OTHER);
 }
 
 Test(messages, packets_that_are_lost_break_the_gate)
@@ -347,8 +361,10 @@ Test(messages, packets_that_are_lost_break_the_gate)
     hear(0, &m, sizeof(m));
     cr_assert(!is_failed(), "as many as have come");
     m.number = 2;
+    gates->unsure = OTHER | 1ull << gate(1)->index;
     hear(0, &m, sizeof(m));
     cr_assert(is_failed());
+    cr_assert_eq(gates->unsure, OTHER);
 }
 
 Test(messages, source_that_no_longer_sends_breaks_the_gate)
