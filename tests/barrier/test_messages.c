@@ -421,6 +421,25 @@ Test(messages, packets_are_queued_in_their_order)
     cr_assert(gate(1)->gone, "the last one breaks it");
 }
 
+/* What a gate is not set to receive is kept, the last sixteen. */
+Test(messages, unexpected_packets_are_limited)
+{
+    enum { KEPT = 16 };
+
+    set_and_query();
+    for (uint32_t i = 1; i <= KEPT; i++)
+        packet(5, i, 3, 0);
+    cr_assert_eq(gate(1)->num_unexpected, KEPT);
+    cr_assert_eq(gate(1)->unexpected->item.tag.number, 1);
+    packet(5, KEPT + 1, 3, 0);
+    cr_assert_eq(gate(1)->num_unexpected, KEPT);
+    cr_assert_eq(gate(1)->unexpected->item.tag.number, 2, "the oldest one is gone");
+    unsigned int n = 0;
+    for (const struct ut_gate_unexpected *u = gate(1)->unexpected; u; u = u->next)
+        cr_assert_eq(u->item.tag.number, ++n + 1, "in their order");
+    cr_assert_eq(n, KEPT);
+}
+
 Test(messages, packets_of_an_earlier_epoch_are_dropped)
 {
     set_and_query();

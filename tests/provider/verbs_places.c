@@ -1492,6 +1492,7 @@ static void a_reject_is_believed_at_once(void)
         bool is_repeated;
     } rejects[] = {
         {VP_REJ_WRONG_KEY, PROV_REASON_PEER_DEAD, false},
+        {VP_REJ_DEAD, PROV_REASON_PEER_DEAD, false},
         {VP_REJ_NO_ENDPOINT, PROV_REASON_NO_ENDPOINT, false},
         {VP_REJ_BY_CORE, PROV_REASON_REJECTED, false},
         {VP_REJ_BUSY, PROV_REASON_BROKEN, true},
