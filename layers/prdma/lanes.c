@@ -27,7 +27,7 @@ static size_t bytes_to(const struct pr_target *t)
     size_t bytes = 0;
 
     for (unsigned int i = 0; i < t->num_puts && bytes <= MOST; i++)
-        bytes += round_up(t->puts[i].bytes < MOST ? t->puts[i].bytes : MOST + 1, WORD);
+        bytes += round_up(t->puts[i].bytes <= MOST ? t->puts[i].bytes : MOST + 1, WORD);
     return bytes;
 }
 

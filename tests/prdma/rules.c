@@ -7,6 +7,7 @@
  */
 #include "../harness/fake_clock.h"
 
+#include <dlfcn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -143,8 +144,9 @@ static void forget(void)
 static struct pr_comm comm;
 static int ranks[EDGES]; /* of edges, in either direction */
 static size_t lengths[EDGES];
-static bool is_contiguous = true;
-static size_t block_offset; /* of each block in its memory */
+static bool is_contiguous = true, is_received_packed; /* of both sides; those that arrive are not */
+static size_t block_offset, last_offset; /* of each block in its memory, and of the last */
+static int num_released;
 static char *out_memory, *in_memory;
 static int num_raised;
 
@@ -162,15 +164,18 @@ void pr_comm_release(struct pr_comm *c)
 bool pr_side_edge(const struct pr_side *side, int k, struct pr_edge *edge)
 {
     edge->data = (char *)(uintptr_t)side->buf + (size_t)k * BLOCK + block_offset;
+    if (k == comm.num_in - 1)
+        edge->data += last_offset;
     edge->buf = edge->data;
     edge->bytes = lengths[k];
-    edge->contiguous = is_contiguous;
+    edge->contiguous = is_contiguous && !(is_received_packed && side->buf == in_memory);
     return true;
 }
 
 void pr_edge_release(struct pr_edge *edge)
 {
     (void)edge;
+    num_released++;
 }
 
 int pr_edge_pack(const struct pr_edge *edge, char *to, MPI_Comm c)
@@ -199,7 +204,7 @@ static struct {
     uint64_t words[EDGES * 4 + 3];
 } said[EDGES * 4]; /* by this process */
 static int num_said;
-static int waitall_rc = MPI_SUCCESS, refused_method = NONE, refused_last;
+static int waitall_rc = MPI_SUCCESS, waitall_fails = NONE, refused_method = NONE, refused_last;
 static void (*patch)(struct message *m, unsigned int nth);
 static uint64_t sps_of_senders = 1;
 
@@ -284,6 +289,8 @@ int PMPI_Waitall(int count, MPI_Request requests[], MPI_Status *statuses)
     for (int i = 0; i < num_messages; i++)
         say(&messages[i], nth[messages[i].from]++);
     num_messages = 0;
+    if (waitall_fails >= 0 && waitall_fails-- == 0)
+        return MPI_ERR_TRUNCATE;
     return waitall_rc;
 }
 
@@ -313,10 +320,52 @@ int PMPI_Info_get(MPI_Info info, const char *key, int size, char *value, int *th
     return MPI_SUCCESS;
 }
 
-static int thread_level = MPI_THREAD_SINGLE;
+static const int thread_level = MPI_THREAD_MULTIPLE;
+static int num_queries, num_locked, num_locks;
+int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
+int __real_pthread_mutex_unlock(pthread_mutex_t *mutex);
+int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex);
+
+int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
+{
+    CHECK(num_locked == 0); /* by the only thread */
+    num_locked++;
+    num_locks++;
+    return __real_pthread_mutex_lock(mutex);
+}
+
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)
+{
+    CHECK(num_locked-- == 1);
+    return __real_pthread_mutex_unlock(mutex);
+}
+
+/* What the program has loaded: a symbol of MPI, or a library that is not global. */
+static void *loaded_symbol;
+static const char *loaded_library;
+static int num_made_global;
+void *__wrap_dlsym(void *handle, const char *name);
+void *__wrap_dlopen(const char *name, int flags);
+
+void *__wrap_dlsym(void *handle, const char *name)
+{
+    CHECK(handle == RTLD_DEFAULT && strcmp(name, "PMPI_Init") == 0);
+    return loaded_symbol;
+}
+
+void *__wrap_dlopen(const char *name, int flags)
+{
+    CHECK(flags == (RTLD_LAZY | RTLD_NOLOAD | RTLD_GLOBAL));
+    if (!loaded_library || strcmp(name, loaded_library) != 0)
+        return NULL;
+    num_made_global++;
+    return &loaded_library;
+}
 
 int PMPI_Query_thread(int *level)
 {
+    num_queries++;
     *level = thread_level;
     return MPI_SUCCESS;
 }
@@ -486,6 +535,7 @@ static struct region {
     const uint8_t *at;
     size_t size;
 } regions[REGIONS];
+static int refused_vcqs;
 static size_t max_put = 16777215;
 static unsigned long capabilities = UTOFU_ONESIDED_CAP_FLAG_SESSION_MODE;
 
@@ -544,6 +594,10 @@ int utofu_query_onesided_caps(utofu_tni_id_t tni, struct utofu_onesided_caps **c
 int utofu_create_vcq(utofu_tni_id_t tni, unsigned long int flags, utofu_vcq_hdl_t *vcq)
 {
     CHECK(tni < 2 && (flags & UTOFU_VCQ_FLAG_THREAD_SAFE));
+    if (refused_vcqs > 0) {
+        refused_vcqs--;
+        return UTOFU_ERR_FULL;
+    }
     if (is_to_fail(&fail_call))
         return UTOFU_ERR_FULL;
     for (*vcq = 1; *vcq <= VCQS; ++*vcq) {
@@ -819,6 +873,7 @@ static void destroy(struct pr_request *r)
     if (r)
         pr_request_destroy(r);
     CHECK(pr_num_requests == 0 && comm.refs == 1 && pr_engine.vcqs_used == 0);
+    CHECK(LIST_EMPTY(&pr_engine.xfers) && num_locked == 0);
     close_engine();
     CHECK(num_vcqs() == 0 && num_regions() == 0);
 }
@@ -1047,6 +1102,37 @@ static void edges_of_short_blocks(void)
         destroy(r);
     }
     block_offset = 0;
+    static const int one[] = {1, 1, 2};
+    static const struct {
+        enum pr_method method;
+        size_t bytes[3], last_offset;
+        long eager;
+        bool used;
+    } more[] = {
+        {PR_EAGER, {1 << 19, 1 << 19, 8}, 0, -1, true},
+        {PR_EAGER, {1 << 19, (1 << 19) + 1, 8}, 0, -1, false},
+        {PR_EAGER, {1 << 20, 8, 8}, 0, -1, false},
+        {PR_EAGER, {8, 8, 1 << 20}, 0, -1, true},
+        {PR_EAGER, {8, 8, (1 << 20) + 8}, 0, -1, false},
+        {PR_AUTO, {8, 9000, 8}, 8, -1, true}, /* the last block begins within a page */
+        {PR_AUTO, {8, 9000, 8}, 0, -1, false},
+        {PR_AUTO, {8, 9000, 0}, 8, -1, false}, /* which is empty */
+        {PR_AUTO, {8, 8, 8}, 0, 0, false},
+        {PR_AUTO, {1, 1, 1}, 0, 16, true},
+        {PR_AUTO, {1, 1, 17}, 0, 16, false},
+    };
+    for (size_t i = 0; i < sizeof(more) / sizeof(more[0]); i++) {
+        set_graph(3, one, more[i].bytes);
+        set_method(more[i].method);
+        pr_settings.eager = more[i].eager;
+        last_offset = more[i].last_offset;
+        struct pr_request *r = make();
+        if ((r->method == PR_EAGER) != more[i].used)
+            printf("case %zu\n", i);
+        CHECK((r->method == PR_EAGER) == more[i].used);
+        last_offset = 0;
+        destroy(r);
+    }
 }
 
 /* What a neighbour says may be wrong. */
@@ -1394,6 +1480,40 @@ static void receivers_are_ready(void)
     sps_of_senders = 1;
 }
 
+/* A second round waits for everything again, and tells its own wait. */
+static void rounds_follow_each_other(void)
+{
+    struct pr_request *r = start_one(PR_FAST);
+
+    for (int round = 0; round < 3; round++) {
+        if (round > 0)
+            CHECK(pr_request_start(r) == MPI_SUCCESS);
+        CHECK(num_posted == 3 * (round + 1) && r->xfer.missing == 5);
+        pr_xfer_check_peers(&r->xfer);
+        fake_clock_pass_ms(2500);
+        pr_xfer_check_peers(&r->xfer);
+        CHECK(lines == 0);
+        num_puts = 0;
+        fake_clock_pass_ms(100);
+        pr_xfer_check_peers(&r->xfer);
+        CHECK(num_puts == 0);
+        has_events = true;
+        arrive(r, 0, 2);
+        arrive(r, 1, 1);
+        CHECK(!pr_request_test(r));
+        add_tcq(r->xfer.groups[1].vcq.hdl, UTOFU_SUCCESS, NULL);
+        CHECK(!pr_request_test(r));
+        add_tcq(r->xfer.groups[0].vcq.hdl, UTOFU_SUCCESS, NULL);
+        CHECK(pr_request_test(r) && pr_request_result(r) == MPI_SUCCESS);
+        has_events = false;
+    }
+    CHECK(r->rounds == 3 && pr_request_start(r) == MPI_SUCCESS);
+    add_mrq(pr_engine.free.hdl, UTOFU_ERR_MRQ_PEER, UTOFU_MRQ_TYPE_LCL_PUT, id_of(1));
+    pr_xfer_check_peers(&r->xfer); /* which finds the errors of RTRs */
+    CHECK(pr_request_test(r) && r->xfer.error_rank == 1);
+    destroy(r);
+}
+
 /* Queues are polled once at first, then when something is there, and each time behind 2,000 looks.
  */
 static void looks_are_cheap(void)
@@ -1706,6 +1826,66 @@ static void lanes_wait(void)
     destroy(NULL);
 }
 
+static void lanes_fail(void)
+{
+    waitall_fails = 1; /* the exchange of addresses: told when the request is started */
+    struct pr_request *r = start_lanes();
+    waitall_fails = NONE;
+    CHECK(r->xfer.error == UTOFU_ERR_MRQ_PEER && pr_request_start(r) == MPI_ERR_OTHER);
+    destroy(r);
+    static const int to[] = {2, RANK, RANK};
+    static const size_t bytes[] = {64, 500, 100};
+    set_graph(3, to, bytes); /* blocks to itself are packed if one of the ends is */
+    set_method(PR_EAGER);
+    is_received_packed = true;
+    r = make();
+    CHECK(r->method == PR_EAGER && r->in[1].staged && r->in[2].staged);
+    CHECK(r->in[2].stage == r->in[1].stage + 512 && r->in[2].stage + 100 <= r->stage_size);
+    memset(out_memory, 6, 3 * BLOCK);
+    memset(in_memory, 0, 3 * BLOCK);
+    CHECK(pr_request_start(r) == MPI_SUCCESS);
+    CHECK(in_memory[BLOCK] == 6 && in_memory[BLOCK + 499] == 6 && in_memory[BLOCK + 500] == 0);
+    CHECK(in_memory[2 * BLOCK + 99] == 6 && in_memory[2 * BLOCK + 100] == 0);
+    CHECK(r->stage[r->in[1].stage] == 6 && r->stage[r->in[2].stage + 99] == 6);
+    pr_xfer_fail(&r->xfer, UTOFU_ERR_MRQ_OTHER);
+    pr_request_test(r);
+    num_released = 0;
+    destroy(r);
+    CHECK(num_released == 6);
+    is_received_packed = false;
+}
+
+static void tnis_are_taken_in_turn(void)
+{
+    static const int to[] = {1};
+    static const size_t bytes[] = {L};
+
+    for (int fails = 0; fails <= 2; fails++) {
+        set_graph(1, to, bytes);
+        set_method(PR_FAST);
+        CHECK(pr_engine_open() && pr_engine.num_tnis == 2 && pr_engine.max_put == 16773120);
+        CHECK(pr_engine_open() && num_vcqs() == 1 && pr_engine.next_tni == 1);
+        refused_vcqs = fails;
+        struct pr_vcq vcq;
+        CHECK(pr_vcq_open(&vcq, true) == (fails < 2) && refused_vcqs == 0);
+        CHECK(pr_engine.next_tni == (fails == 0 ? 2 : 3));
+        if (fails < 2)
+            pr_vcq_close(&vcq, false);
+        destroy(NULL);
+    }
+    static const int two[] = {1, 2};
+    static const size_t short_bytes[] = {L, 300};
+    set_graph(2, two, short_bytes); /* what has failed is not used again */
+    comm.num_out = 0;
+    struct pr_request *r = make();
+    CHECK(r->xfer.has_rx && pr_request_start(r) == MPI_SUCCESS);
+    pr_xfer_fail(&r->xfer, UTOFU_ERR_MRQ_OTHER);
+    pr_request_test(r);
+    pr_request_destroy(r);
+    CHECK(num_vcqs() == 1 && pr_engine.pool_size == 0);
+    destroy(NULL);
+}
+
 static void statuses_are_empty(void)
 {
     MPI_Status status;
@@ -1734,7 +1914,9 @@ static void tests_make_progress(void)
     add_tcq(r->xfer.groups[0].vcq.hdl, UTOFU_SUCCESS, NULL);
     add_tcq(r->xfer.groups[1].vcq.hdl, UTOFU_SUCCESS, NULL);
     has_events = true;
+    pr_lock();
     pr_request_wait(r);
+    pr_unlock();
     CHECK(r->state == PR_DONE && pr_request_test_and_probe(r));
     has_events = false;
     destroy(r);
@@ -1768,7 +1950,10 @@ static void reset_presence(int rank, int missing_name)
 
 static bool everywhere(void)
 {
+    long blocks_before = blocks;
     bool all = pr_presence_everywhere(&comm);
+
+    CHECK(blocks == blocks_before);
 
     CHECK(handlers[0] == 100 && handlers[1] == 101 && num_handlers == 0 && num_groups == 0);
     CHECK(comm.presence == (all ? PR_ALL : PR_SOME));
@@ -1793,9 +1978,8 @@ static void names_tell_who_has_the_layer(void)
     CHECK(strcmp(published[2][1], "1") == 0 && num_handlers == 0 && pr_log.rank == 10);
     reset_presence(0, NONE);
     CHECK(everywhere() && num_published == 4 && strcmp(published[3][1], "-1") == 0);
-    CHECK(strncmp(published[3][0], "prdma-all-", 10) == 0 && strlen(published[3][0]) == 26);
-    char name[MPI_MAX_PORT_NAME];
-    strcpy(name, published[3][0]);
+    CHECK(strcmp(published[3][0], "prdma-all-2fd422189d0b00aa") ==
+          0);                   /* all versions have this name */
     comm.presence = PR_UNKNOWN; /* the result is there */
     strcpy(published[3][1], "12");
     CHECK(!everywhere() && num_published == 4 && lines == 1);
@@ -1818,18 +2002,15 @@ static void names_tell_who_has_the_layer(void)
     static const struct {
         const char *text;
         bool good;
-    } texts[] = {{"-1", true},
-                 {"", false},
-                 {"x", false},
-                 {"1x", false},
-                 {"-2", false},
-                 {"2147483648", false},
-                 {"99999999999999999999", false}};
+    } texts[] = {{"-1", true},  {"2147483647", true},  {"0", true},
+                 {"", false},   {"x", false},          {"1x", false},
+                 {"-2", false}, {"2147483648", false}, {"99999999999999999999", false}};
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         reset_presence(1, NONE);
         publish_at = 1;
         later_value = texts[i].text;
-        CHECK(everywhere() == texts[i].good && (lines == 0) == texts[i].good);
+        CHECK(everywhere() == (strcmp(texts[i].text, "-1") == 0));
+        CHECK(texts[i].good != (strstr(all_lines, "is not a rank") != NULL));
         CHECK(texts[i].good || strstr(all_lines, "is not a rank: does another program publish"));
     }
     reset_presence(0, NONE); /* a process of another job */
@@ -1840,6 +2021,34 @@ static void names_tell_who_has_the_layer(void)
     fail_memory = 0;
     CHECK(!pr_presence_everywhere(&comm) && comm.presence == PR_SOME);
     fail_memory = NONE;
+}
+
+static void late_libraries_are_made_global(void)
+{
+    static const struct {
+        bool symbol;
+        const char *library, *rank;
+        int lines;
+    } cases[] = {{true, NULL, NULL, 0},
+                 {false, NULL, NULL, 0},
+                 {false, "libmpich.so.12", NULL, 1},
+                 {false, "libmpi.so.12", "0", 1},
+                 {false, "libmpi.so.40", "0", 1},
+                 {false, "libmpi.so.40", "3", 0}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        forget();
+        num_made_global = 0;
+        loaded_symbol = cases[i].symbol ? &loaded_symbol : NULL;
+        loaded_library = cases[i].library;
+        if (cases[i].rank)
+            setenv("PMI_RANK", cases[i].rank, 1);
+        pr_presence_before_init();
+        unsetenv("PMI_RANK");
+        CHECK(pr_other_mpi == !cases[i].symbol && num_made_global == (cases[i].library != NULL));
+        CHECK((int)lines == cases[i].lines && (lines == 0 || strstr(line, cases[i].library)));
+        pr_other_mpi = false;
+    }
 }
 
 static void other_libraries_go_on_without(void)
@@ -1970,11 +2179,11 @@ static void graphs_of_one_direction(void)
 /* Blocks that are cut or packed, in the order of the edges, also those to itself. */
 static void blocks_are_copied(void)
 {
-    static const int to[] = {1, RANK, 1, RANK};
-    static const size_t bytes[] = {12000, 500, 300, 0};
+    static const int to[] = {1, RANK, 1, RANK, 1};
+    static const size_t bytes[] = {12000, 500, 300, 0, 200};
 
     for (int packed = 0; packed < 2; packed++) {
-        set_graph(4, to, bytes);
+        set_graph(5, to, bytes);
         same_node[0] = 0;
         set_method(PR_FAST);
         block_offset = 8;
@@ -1983,30 +2192,34 @@ static void blocks_are_copied(void)
         CHECK(r != NULL && r->copies && r->in[1].staged == packed && !r->in[3].staged);
         CHECK(r->in[0].head == (packed ? 0 : 4088) && (r->in[0].tail > 0) == !packed);
         CHECK(r->in[2].staged && r->in[0].staged == packed);
-        memset(out_memory, 1, 4 * BLOCK);
-        memset(in_memory, 0, 4 * BLOCK);
+        memset(out_memory, 1, 5 * BLOCK);
+        memset(in_memory, 0, 5 * BLOCK);
         memset(out_memory + BLOCK + 8, 5, 500);
         CHECK(pr_request_start(r) == MPI_SUCCESS);
         CHECK(in_memory[BLOCK + 8] == 5 && in_memory[BLOCK + 507] == 5 &&
               in_memory[BLOCK + 508] == 0);
         CHECK(r->stage[r->out[2].stage] == 1 && r->stage[r->out[2].stage + 299] == 1);
+        CHECK(r->stage[r->out[4].stage + 199] == 1);
         memset(r->stage + r->in[2].stage, 3, 300);
+        memset(r->stage + r->in[4].stage, 9, 200);
         memset(r->stage + r->in[0].stage, 4, packed ? 12000 : r->in[0].head + r->in[0].tail);
-        arrive(r, 0, 2);
+        arrive(r, 0, 3);
         add_tcq(r->xfer.groups[0].vcq.hdl, UTOFU_SUCCESS, NULL);
         has_events = true;
         CHECK(pr_request_test(r) && r->xfer.error == UTOFU_SUCCESS);
         has_events = false;
         CHECK(in_memory[8] == 4 && in_memory[8 + 11999] == 4 && in_memory[8 + 12000] == 0);
         CHECK(in_memory[8 + 5000] == (packed ? 4 : 0) && in_memory[2 * BLOCK + 8 + 299] == 3);
+        CHECK(in_memory[4 * BLOCK + 8] == 9 && in_memory[4 * BLOCK + 207] == 9);
+        CHECK(in_memory[4 * BLOCK + 208] == 0);
         CHECK(in_memory[2 * BLOCK + 7] == 0 && in_memory[2 * BLOCK + 308] == 0);
         destroy(r);
     }
     block_offset = 0;
     is_contiguous = true;
-    set_graph(4, to, bytes); /* after an error nothing is copied */
+    set_graph(5, to, bytes); /* after an error nothing is copied */
     struct pr_request *r = make();
-    memset(in_memory, 0, 4 * BLOCK);
+    memset(in_memory, 0, 5 * BLOCK);
     CHECK(pr_request_start(r) == MPI_SUCCESS);
     memset(r->stage + r->in[2].stage, 3, 300);
     pr_xfer_fail(&r->xfer, UTOFU_ERR_MRQ_OTHER);
@@ -2096,7 +2309,9 @@ static void waiting_makes_progress(void)
     put_rc = UTOFU_ERR_MRQ_PEER;
     num_iprobes = 0;
     uint64_t begin = fake_clock_ms();
+    pr_lock();
     pr_request_wait(r);
+    pr_unlock();
     put_rc = UTOFU_SUCCESS;
     CHECK(r->state == PR_DONE && r->xfer.error == UTOFU_ERR_MRQ_PEER && num_iprobes > 10);
     CHECK(fake_clock_ms() - begin >= 200);
@@ -2104,7 +2319,9 @@ static void waiting_makes_progress(void)
     r = start_lanes();
     CHECK(pr_request_start(r) == MPI_SUCCESS);
     put_rc = UTOFU_ERR_MRQ_PEER;
+    pr_lock();
     pr_request_wait(r);
+    pr_unlock();
     put_rc = UTOFU_SUCCESS;
     CHECK(r->xfer.error == UTOFU_ERR_MRQ_PEER);
     destroy(r);
@@ -2153,12 +2370,15 @@ int main(void)
     blocks_are_cut_at_pages();
     senders_put_three_parts();
     receivers_are_ready();
+    rounds_follow_each_other();
     looks_are_cheap();
     rounds_fail();
     full_queues_are_waited_for();
     peers_are_probed();
     lanes_carry_rounds();
     lanes_wait();
+    lanes_fail();
+    tnis_are_taken_in_turn();
     neighbours_are_told();
     graphs_of_one_direction();
     blocks_are_copied();
@@ -2168,6 +2388,8 @@ int main(void)
     statuses_are_empty();
     tests_make_progress();
     names_tell_who_has_the_layer();
+    late_libraries_are_made_global();
     other_libraries_go_on_without();
+    CHECK(num_queries == 1 && num_locks > 100);
     return 0;
 }
