@@ -273,6 +273,7 @@ static struct region {
     size_t size;
     bool read_only;
 } regions[REGIONS];
+static uint64_t played_tables[PROCS][PROCS];        /* of LAPI_Address_init() */
 static uint8_t *played_memory[PROCS], *played_data; /* the others' control memory; data of all */
 static bool only_reads, no_memory; /* memory can be registered for reading only; not at all */
 static int num_registrations;
@@ -335,6 +336,9 @@ static uint8_t *memory_of(utofu_stadd_t stadd, size_t size)
         return is_registered(stadd, size) ? (uint8_t *)(uintptr_t)stadd : NULL;
     if (rank >= PROCS || offset > room || size > room - offset)
         return NULL;
+    if (stag == LA_STAG_ADDRESSES)
+        return offset + size <= sizeof(played_tables[0]) ? (uint8_t *)played_tables[rank] + offset
+                                                         : NULL;
     return (stag == STAG_DATA ? played_data : played_memory[rank]) + offset;
 }
 

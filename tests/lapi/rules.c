@@ -1263,12 +1263,13 @@ static void vectors_are_sent(void)
           is_filled((const uint8_t *)rec + 110, 20, 5));
     answer_all();
     CHECK(blocks == before && cntr.value == 2);
+    tgt_starts[1] = (void *)0x20064;
     CHECK(LAPI_Getv(handle, TO, &tgt_vec, &org_vec, NULL, &cntr) == LAPI_SUCCESS);
     rec = last_record();
     list = (const void *)((const uint8_t *)rec + 72);
     CHECK(rec->kind == LA_GETV && rec->flags == FIN && rec->total_len == 82 &&
           rec->list_size == 32);
-    CHECK(rec->data_len == 32 && list[1].address == 0x10064 && num_regions() == 3);
+    CHECK(rec->data_len == 32 && list[1].address == 0x20064 && num_regions() == 3);
     fill((uint8_t *)(uintptr_t)rec->org_stadd + 32, 50, 8); /* the target has put the data */
     memset(data + 1000, 0, 200);
     answer_all();
@@ -1302,6 +1303,20 @@ static void vectors_are_sent(void)
           LAPI_ERR_TGT);
     CHECK(LAPI_Putv(handle, PROCS, &tgt_vec, &org_vec, NULL, NULL, NULL) == LAPI_ERR_TGT);
     CHECK(LAPI_Getv(handle, PROCS, &tgt_vec, &org_vec, NULL, NULL) == LAPI_ERR_TGT);
+    lapi_vec_t none = org_vec;
+    for (int kind = 0; kind < 2; kind++) {
+        lapi_vec_t bad = org_vec;
+        bad.vec_type = LAPI_LAST_VECTYPE;
+        CHECK((kind ? LAPI_Putv(handle, TO, &bad, &org_vec, NULL, NULL, NULL)
+                    : LAPI_Putv(handle, TO, &tgt_vec, &bad, NULL, NULL, NULL)) ==
+              (kind ? LAPI_ERR_TGT_VEC_TYPE : LAPI_ERR_ORG_VEC_TYPE));
+        CHECK((kind ? LAPI_Getv(handle, TO, NULL, &org_vec, NULL, NULL)
+                    : LAPI_Getv(handle, TO, &tgt_vec, NULL, NULL, NULL)) ==
+              (kind ? LAPI_ERR_TGT_VEC_NULL : LAPI_ERR_ORG_VEC_NULL));
+    }
+    none.num_vecs = 1;
+    CHECK(LAPI_Putv(handle, TO, &tgt_vec, &none, NULL, NULL, NULL) == LAPI_ERR_VEC_NUM_DIFF);
+    CHECK(blocks == before && num_flying == 0);
     set_vectors(2, 30, 20);
     tgt_lengths[1]++;
     CHECK(LAPI_Putv(handle, TO, &tgt_vec, &org_vec, NULL, NULL, NULL) == LAPI_ERR_VEC_LEN_DIFF);
@@ -2239,6 +2254,332 @@ static void fences_wait_for_slots(void)
     end();
 }
 
+/*
+ * Counters, the environment, and the parts of the memory
+ */
+
+static void counters_count(void)
+{
+    lapi_msg_info_t said;
+    int value = 77;
+
+    begin();
+    CHECK(LAPI_Setcntr(handle, NULL, 1) == LAPI_ERR_CNTR_NULL);
+    CHECK(LAPI_Setcntr(handle, &cntr, -1) == LAPI_ERR_CNTR_VAL);
+    CHECK(LAPI_Setcntr(handle + 1, &cntr, 1) == LAPI_ERR_HNDL_INVALID);
+    CHECK(LAPI_Setcntr(handle, &cntr, 0) == LAPI_SUCCESS && cntr.value == 0);
+    CHECK(LAPI_Setcntr(handle, &cntr, 5) == LAPI_SUCCESS && cntr.value == 5);
+    CHECK(LAPI_Getcntr(handle, NULL, &value) == LAPI_ERR_CNTR_NULL && value == 77);
+    CHECK(LAPI_Getcntr(handle, &cntr, NULL) == LAPI_ERR_RET_PTR_NULL);
+    CHECK(LAPI_Getcntr(handle + 1, &cntr, &value) == LAPI_ERR_HNDL_INVALID);
+    num_polls = 0;
+    CHECK(LAPI_Getcntr(handle, &cntr, &value) == LAPI_SUCCESS && value == 5 && num_polls == 1);
+    CHECK(LAPI_Probe(handle) == LAPI_SUCCESS && num_polls == 2);
+    CHECK(LAPI_Waitcntr(handle, NULL, 1, &value) == LAPI_ERR_CNTR_NULL);
+    CHECK(LAPI_Waitcntr(handle, &cntr, -1, &value) == LAPI_ERR_CNTR_VAL);
+    CHECK(LAPI_Waitcntr(handle + 1, &cntr, 1, &value) == LAPI_ERR_HNDL_INVALID);
+    la.dispatching = true;
+    CHECK(LAPI_Waitcntr(handle, &cntr, 1, &value) == LAPI_ERR_IN_HNDLR);
+    la.dispatching = false;
+    CHECK(LAPI_Waitcntr(handle, &cntr, 3, &value) == LAPI_SUCCESS && value == 2 && cntr.value == 2);
+    CHECK(LAPI_Waitcntr(handle, &cntr, 2, NULL) == LAPI_SUCCESS && cntr.value == 0);
+    CHECK(LAPI_Waitcntr(handle, &cntr, 0, &value) == LAPI_SUCCESS && value == 0);
+    CHECK(LAPI_Msgpoll(handle, 1, NULL) == LAPI_ERR_MSG_INFO_NULL);
+    CHECK(LAPI_Msgpoll(handle + 1, 1, &said) == LAPI_ERR_HNDL_INVALID);
+    num_polls = 0;
+    CHECK(LAPI_Msgpoll(handle, 3, &said) == LAPI_SUCCESS && num_polls == 3);
+    CHECK(said.status == LAPI_DISP_CNTR && la.lock.word == 0);
+    end();
+}
+
+static void polls_tell_what_has_completed(void)
+{
+    lapi_msg_info_t said;
+
+    for (int kinds = 1; kinds <= 3; kinds++) {
+        begin();
+        struct la_peer *peer = connect_to(TO);
+        if (kinds & 1) { /* a message that waits for a slot gets one */
+            peer->lane_used = peer->lane_freed + LA_LANE_SLOTS;
+            CHECK(put_word(NULL) == LAPI_SUCCESS && peer->queued);
+            played_words(TO)->freed[0] = peer->lane_used;
+            end_flying(0, UTOFU_SUCCESS);
+        }
+        if (kinds & 2) {
+            struct la_record *at = own_slot(0);
+            *at = good;
+            at->tgt_addr = (uintptr_t)data;
+            put_arrives((uint8_t *)at + LA_SHORT_HEADER_SIZE + 8);
+        }
+        CHECK(LAPI_Msgpoll(handle, 10, &said) == LAPI_SUCCESS);
+        if (kinds == 3 && said.status != LAPI_BOTH_COMPLETE) { /* one call after the other */
+            CHECK(said.status == LAPI_RECV_COMPLETE || said.status == LAPI_SEND_COMPLETE);
+            CHECK(LAPI_Msgpoll(handle, 10, &said) == LAPI_SUCCESS);
+            CHECK(said.status == LAPI_RECV_COMPLETE || said.status == LAPI_SEND_COMPLETE);
+        } else {
+            CHECK(said.status == (lapi_msg_state_t)kinds);
+        }
+        settle();
+        end();
+    }
+}
+
+static void parts_of_the_memory(void)
+{
+    uint32_t index = 0, at = 0;
+
+    begin();
+    CHECK(la_slot_stadd(id_of(RANK), 7) == (uintptr_t)la.control.inbox[7]);
+    CHECK(la_reply_stadd(id_of(RANK), 5, 8) == (uintptr_t)&la.control.replies[5].cmpl);
+    CHECK(la_assist_report_stadd(id_of(RANK), 3) == (uintptr_t)&la.control.assist_reports[3]);
+    utofu_stadd_t inbox = la_slot_stadd(id_of(RANK), 0),
+                  replies = la_reply_stadd(id_of(RANK), 0, 0);
+    utofu_stadd_t reports = la_assist_report_stadd(id_of(RANK), 0), end_of_all = reports + 256 * 8;
+    CHECK(inbox % 4096 == 0 && replies == inbox + LA_NUM_SLOTS * LA_SLOT_SIZE);
+    CHECK(reports == replies + LA_NUM_REQS * LA_REPLY_SIZE);
+    CHECK(is_registered(inbox, end_of_all - inbox));
+    CHECK(la_control_find_part(inbox, &index, &at) == LA_IN_OTHER);
+    CHECK(la_control_find_part(inbox + 1, &index, &at) == LA_IN_SLOT && index == 0);
+    CHECK(la_control_find_part(inbox + 2048, &index, &at) == LA_IN_SLOT && index == 0);
+    CHECK(la_control_find_part(inbox + 2049, &index, &at) == LA_IN_SLOT && index == 1);
+    CHECK(la_control_find_part(replies, &index, &at) == LA_IN_SLOT && index == LA_NUM_SLOTS - 1);
+    CHECK(la_control_find_part(replies + 1, &index, &at) == LA_IN_REPLY && index == 0 && at == 1);
+    CHECK(la_control_find_part(reports, &index, &at) == LA_IN_REPLY && index == 1023 && at == 128);
+    CHECK(la_control_find_part(reports + 1, &index, &at) == LA_IN_ASSIST_REPORTS && index == 0);
+    CHECK(la_control_find_part(end_of_all, &index, &at) == LA_IN_ASSIST_REPORTS && index == 255);
+    CHECK(la_control_find_part(end_of_all + 1, &index, &at) == LA_IN_OTHER);
+    end();
+}
+
+static void the_environment_is_told(void)
+{
+    int value;
+    lapi_long_t address;
+    void *set;
+
+    begin();
+    const int wanted[LAST_QUERY] = {[TASK_ID] = RANK,
+                                    [NUM_TASKS] = PROCS,
+                                    [MAX_UHDR_SZ] = 1408,
+                                    [MAX_DATA_SZ] = 2147483647,
+                                    [MAX_PKT_SZ] = 1976,
+                                    [ERROR_CHK] = 1,
+                                    [TIMEOUT] = 30,
+                                    [INTERRUPT_SET] = 1,
+                                    [LOC_ADDRTBL_SZ] = LAPI_ADDRTBL_SZ,
+                                    [EPOCH_NUM] = (int)handle,
+                                    [NUM_LOST] = 0};
+    for (int query = 0; query < LAST_QUERY; query++) {
+        CHECK(LAPI_Qenv(handle, (lapi_query_t)query, &value) == LAPI_SUCCESS);
+        CHECK(value == wanted[query]);
+        int rc =
+            query == ERROR_CHK || query == INTERRUPT_SET ? LAPI_ERR_SET_VAL : LAPI_ERR_QUERY_TYPE;
+        CHECK(LAPI_Senv(handle, (lapi_query_t)query, 2) == rc &&
+              LAPI_Senv(handle, (lapi_query_t)query, -1) == rc);
+    }
+    CHECK(LAPI_Qenv(handle, LAST_QUERY, &value) == LAPI_ERR_QUERY_TYPE);
+    CHECK(LAPI_Qenv(handle, (lapi_query_t)-1, &value) == LAPI_ERR_QUERY_TYPE);
+    CHECK(LAPI_Qenv(handle, TASK_ID, NULL) == LAPI_ERR_RET_PTR_NULL);
+    CHECK(LAPI_Qenv(handle + 1, TASK_ID, &value) == LAPI_ERR_HNDL_INVALID);
+    CHECK(LAPI_Senv(handle + 1, ERROR_CHK, 0) == LAPI_ERR_HNDL_INVALID);
+    CHECK(LAPI_Senv(handle, ERROR_CHK, 0) == LAPI_SUCCESS);
+    CHECK(LAPI_Qenv(handle, ERROR_CHK, &value) == LAPI_SUCCESS && value == 0);
+    la.dispatching = true;
+    CHECK(LAPI_Senv(handle, INTERRUPT_SET, 0) == LAPI_ERR_IN_HNDLR && num_threads == 1);
+    la.dispatching = false;
+    for (int index = -1; index <= LAPI_ADDRTBL_SZ; index++) {
+        bool fine = index >= 1 && index < LAPI_ADDRTBL_SZ;
+        CHECK(LAPI_Addr_set(handle, data + index, index) ==
+              (fine ? LAPI_SUCCESS : LAPI_ERR_ADDR_HNDL_RANGE));
+        CHECK(LAPI_Addr_get(handle, &set, index) ==
+              (fine ? LAPI_SUCCESS : LAPI_ERR_ADDR_HNDL_RANGE));
+        CHECK(!fine || set == data + index);
+    }
+    CHECK(LAPI_Addr_get(handle, NULL, 1) == LAPI_ERR_RET_PTR_NULL);
+    CHECK(LAPI_Addr_set(handle + 1, data, 1) == LAPI_ERR_HNDL_INVALID);
+    CHECK(LAPI_Address(data, NULL) == LAPI_ERR_RET_PTR_NULL);
+    CHECK(LAPI_Address(data, &address) == LAPI_SUCCESS && address == (uintptr_t)data);
+    CHECK(la.lock.word == 0);
+    end();
+}
+
+static void utilities_are_called(void)
+{
+    lapi_util_t util = {.Pvo = {.Util_type = LAPI_XLATE_ADDRESS, .address = data}};
+
+    begin();
+    CHECK(LAPI_Util(handle, NULL) == LAPI_ERR_RET_PTR_NULL);
+    CHECK(LAPI_Util(handle + 1, &util) == LAPI_ERR_HNDL_INVALID);
+    CHECK(LAPI_Util(handle, &util) == LAPI_SUCCESS && util.Pvo.usr_pvo == (uintptr_t)data);
+    util.Pvo.address = NULL;
+    CHECK(LAPI_Util(handle, &util) == LAPI_ERR_ORG_ADDR_NULL);
+    util.Pvo.operation = LAPI_RDMA_RELEASE;
+    CHECK(LAPI_Util(handle, &util) == LAPI_SUCCESS);
+    util.Pvo.operation = (lapi_rdma_req_t)(LAPI_RDMA_RELEASE + 1);
+    CHECK(LAPI_Util(handle, &util) == LAPI_ERR_UTIL_CMD);
+    for (int dest = -1; dest <= PROCS; dest++) {
+        util.Rcxt =
+            (lapi_remote_cxt_t){.Util_type = LAPI_REMOTE_RCXT, .dest = dest, .usr_rcxt = 99};
+        CHECK(LAPI_Util(handle, &util) ==
+              (dest < 0 || dest == PROCS ? LAPI_ERR_TGT : LAPI_SUCCESS));
+        CHECK(util.Rcxt.usr_rcxt == (dest < 0 || dest == PROCS ? 99u : (unsigned int)dest));
+    }
+    util.Rcxt = (lapi_remote_cxt_t){
+        .Util_type = LAPI_REMOTE_RCXT, .dest = 2, .usr_rcxt = 99, .operation = LAPI_RDMA_RELEASE};
+    CHECK(LAPI_Util(handle, &util) == LAPI_SUCCESS && util.Rcxt.usr_rcxt == 99);
+    util.Rcxt.operation = (lapi_rdma_req_t)(LAPI_RDMA_RELEASE + 1);
+    CHECK(LAPI_Util(handle, &util) == LAPI_ERR_UTIL_CMD);
+    util.Util_type = LAPI_LAST_UTIL;
+    CHECK(LAPI_Util(handle, &util) == LAPI_ERR_UTIL_CMD && la.lock.word == 0);
+    end();
+}
+
+static void addresses_are_exchanged(void)
+{
+    lapi_long_t all[PROCS];
+
+    for (uint32_t rank = 0; rank < PROCS; rank++)
+        for (uint32_t i = 0; i < PROCS; i++)
+            played_tables[rank][i] = 1000 + (rank + i) % PROCS;
+    begin();
+    ends = ALL;
+    int regions_before = num_regions();
+    fail_memory = 0;
+    CHECK(LAPI_Address_init64(handle, 1000 + RANK, all) == LAPI_ERR_MEMORY_EXHAUSTED);
+    fail_memory = NONE;
+    for (int i = 0; i < 2; i++) {
+        memset(all, 0, sizeof(all));
+        CHECK(LAPI_Address_init64(handle, 1000 + RANK, all) == LAPI_SUCCESS);
+        for (uint32_t rank = 0; rank < PROCS; rank++)
+            CHECK(all[rank] == 1000 + rank);
+        CHECK(num_regions() == regions_before + 1);
+    }
+    CHECK(LAPI_Address_init64(handle, 1, NULL) == LAPI_ERR_ADDR_TBL_NULL);
+    CHECK(LAPI_Address_init64(handle + 1, 1, all) == LAPI_ERR_HNDL_INVALID);
+    la.dispatching = true;
+    CHECK(LAPI_Address_init64(handle, 1, all) == LAPI_ERR_IN_HNDLR);
+    la.dispatching = false;
+    ends = ATOMICS;
+    la_watch_set_gone(3, "the test says so");
+    settle();
+    CHECK(LAPI_Address_init64(handle, 1000 + RANK, all) == LAPI_ERR_TIMEOUT);
+    CHECK(la.lock.word == 0);
+    end();
+}
+
+static void codes_have_texts(void)
+{
+    char text[LAPI_MAX_ERR_STRING], before[LAPI_MAX_ERR_STRING] = "";
+
+    for (int code = LAPI_ERR_ALL_HNDL_IN_USE - 2; code <= LAPI_ERR_CODE_END; code++) {
+        memset(text, 0, sizeof(text));
+        int rc = LAPI_Msg_string(code, text);
+        bool fine = code >= LAPI_ERR_ALL_HNDL_IN_USE - 1 && code < LAPI_ERR_CODE_END;
+        if (code == LAPI_ERR_ALL_HNDL_IN_USE - 1)
+            fine = rc == LAPI_SUCCESS; /* LAPI_ERR_HNDL_INVALID, perhaps */
+        CHECK((rc == LAPI_SUCCESS) == fine && (!fine || (text[0] && strcmp(text, before) != 0)));
+        memcpy(before, text, sizeof(text));
+    }
+    CHECK(LAPI_Msg_string(LAPI_SUCCESS, text) == LAPI_SUCCESS && text[0]);
+    CHECK(LAPI_Msg_string(LAPI_ERR_TGT, NULL) == LAPI_ERR_RET_PTR_NULL);
+}
+
+/* Errors are told one after the other, also by a handler that finds more. */
+static void errors_are_told(void)
+{
+    begin();
+    la_lock();
+    for (int i = 0; i < 100; i++)
+        la_report_error(LAPI_ERR_TGT_ADDR, (uint32_t)i % PROCS);
+    la_unlock();
+    CHECK(num_errors == 0);
+    progress();
+    CHECK(num_errors == 100 && last_source == 99 % PROCS && la.errors.num_reports == 0);
+    la.dispatching = true;
+    la_report_error(LAPI_ERR_TGT, 3);
+    la_errors_call_handler();
+    CHECK(num_errors == 100);
+    la.dispatching = false;
+    progress();
+    CHECK(num_errors == 101 && last_error == LAPI_ERR_TGT && last_source == 3);
+    CHECK(!la_errors_pending(0) && LAPI_Waitcntr(handle, &cntr, 0, NULL) == LAPI_SUCCESS);
+    la_lock();
+    while (la.errors.num_reports < la.errors.max_reports)
+        la_report_error(LAPI_ERR_TGT_ADDR, 0);
+    fail_memory = 0;
+    la_report_error(LAPI_ERR_TGT, 4);
+    fail_memory = NONE;
+    la_unlock();
+    CHECK(lines == 1 && strstr(line, "no memory to report error 405 of a message of task 4"));
+    progress();
+    CHECK(last_source == 0);
+    end();
+    begin(); /* without an error handler */
+    la.errors.handler = NULL;
+    la_report_failure(LAPI_ERR_TGT, 4);
+    CHECK(la_errors_pending(0));
+    progress();
+    CHECK(num_errors == 0 && LAPI_Waitcntr(handle, &cntr, 1, NULL) == LAPI_ERR_TGT);
+    CHECK(!la_errors_pending(la.errors.num_failures));
+    end();
+}
+
+static int most_blocked;
+
+static void note_blocked(void)
+{
+    if (la.cmpl_thread.blocked_handlers > most_blocked)
+        most_blocked = la.cmpl_thread.blocked_handlers;
+    raise_at_last();
+}
+
+static void wait_in_handler(lapi_handle_t *hndl, void *arg)
+{
+    (void)arg;
+    CHECK(la_cmpl_thread_is_self());
+    CHECK(LAPI_Waitcntr(*hndl, &awaited, 1, NULL) == LAPI_SUCCESS);
+    num_handler_calls++;
+}
+
+static void handlers_may_wait(void)
+{
+    struct la_record rec = {.kind = LA_AM, .rank = TO, .tgt_addr = 7};
+
+    begin_receiving();
+    header_handler = wait_in_handler;
+    header_ret = LAPI_NORMAL;
+    receive(&rec, NULL, 0);
+    most_blocked = awaited.value = 0;
+    pauses_left = 3;
+    at_pause = note_blocked;
+    run_handlers();
+    at_pause = NULL;
+    CHECK(num_handler_calls == 1 && most_blocked >= 1 && la.cmpl_thread.blocked_handlers == 0);
+    CHECK(!la_cmpl_thread_is_self() && !la_cmpl_handler_waits());
+    end();
+}
+
+/* LAPI_SHUFFLE: in another order, but all. */
+static void shuffled_records_arrive(void)
+{
+    struct la_record rec = good;
+    lapi_cntr_t tgt = {0};
+
+    setenv("LAPI_SHUFFLE", "3", 1);
+    begin_receiving();
+    unsetenv("LAPI_SHUFFLE");
+    CHECK(la.dispatch.shuffle != 0);
+    for (uint32_t i = 0; i < 32; i++) {
+        rec.tgt_addr = (uintptr_t)(data + 8 * i);
+        rec.tgt_cntr = (uintptr_t)&tgt;
+        receive(&rec, &rec, 8);
+    }
+    for (int i = 0; i < 100; i++)
+        progress();
+    CHECK(tgt.value == 32 && la.control.words->freed[0] == 32 && la.dispatch.num_ready == 0);
+    end();
+}
+
 int main(void)
 {
     data = mmap(NULL, BIG, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -2287,5 +2628,15 @@ int main(void)
     waiting_calls_sleep();
     the_interrupt_thread_polls();
     fences_wait_for_slots();
+    counters_count();
+    polls_tell_what_has_completed();
+    parts_of_the_memory();
+    the_environment_is_told();
+    utilities_are_called();
+    addresses_are_exchanged();
+    codes_have_texts();
+    errors_are_told();
+    handlers_may_wait();
+    shuffled_records_arrive();
     return 0;
 }
