@@ -21,7 +21,7 @@ sys.dont_write_bytecode = True
 import recordings  # noqa: E402
 from recordings import ARMW, GET, NOP, PUT  # noqa: E402
 from schedules import Rank  # noqa: E402
-from test_model import bad_blocks  # noqa: E402
+from test_model import bad_blocks, mpi_calls  # noqa: E402
 
 HEADER, MODEL, MACHINES = (os.environ[name] for name in ("HEADER", "MODEL", "MACHINES"))
 KEPT = Path(__file__).with_name("kept.txt")
@@ -394,6 +394,12 @@ def questions(folder):
             yield f"numbered: {own_numbers}, late: {late}", job, ["--compute", "1"]
             yield f"numbered: {own_numbers}, late: {late}, compared", job, ["--compare"]
     yield "numbered, polled at once", numbered(True, 2, polls_first=True).write(folder, "numbered"), ["--compute", "1"]
+    job = all_to(lambda r: [(r + 1) % 48, (r + 7) % 48, (r * 5 + 3) % 48, 47 - r], 30000, 48).write(folder, "torus")
+    yield "tori", job, [*narrow, "--allocation", "4x1x1", "--torus", "xyz", "--json", "--what-if", "tni=spread"]
+    job = all_to(lambda r: [(r + k) % 12 for k in range(1, 12)], 60000).write(folder, "loaded")
+    yield "one TNI, searched", job, ["--search", "tni", "--seconds", "100"]
+    job = all_to(lambda r: [(r + 1) % 24, (r - 1) % 24], 60000, 24).write(folder, "ring")
+    yield "a ring, searched", job, ["--search", "map", "--seconds", "100"]
     yield "a rank alone, searched", all_to(lambda r: [0], 8, 1).write(folder, "one"), ["--search", "map,tni"]
     job = butterfly(4, 3).write(folder, "butterfly")
     yield "butterfly, noise", job, ["--noise", "2"]
@@ -454,7 +460,7 @@ def refusals(folder):
     def refusal(paths, options):
         return answer(folder, paths, options, ASAN_OPTIONS="detect_leaks=0")
     path = Path(folder) / "bad.0.rec"
-    for name, content in bad_blocks():
+    for name, content in (*bad_blocks(), *mpi_calls()):
         path.write_bytes(content)
         yield f"{name}: {refusal([str(path)], [])}"
     job = mixed(4, 1).write(folder, "part")
@@ -468,7 +474,11 @@ def refusals(folder):
             (r'^kind = "tofu"', 'kind = "tofu"\nspines = 5'), (r'^kind = "tofu"', 'kind = "ring"'),
             (r'^kind = "tofu"', "kind = 3"), (r"^hop_ns", "hops_ns"), (r"^hop_ns = .*", "hop_ns = 1\nhop_ns = 2"),
             (r"^hop_ns = .*", "hop_ns"), (r"^hop_ns = .*", "hop_ns = 1" + 600 * " "),
-            (r"^offload_elements = .*", "offload_elements = -2"))):
+            (r"^offload_elements = .*", "offload_elements = -2"), (r"^name = .*", 'name = "n'),
+            (r"^name = .*", 'name = "a\\\\b"'), (r"^name = .*", 'name = "' + 127 * "n" + '"'),
+            (r"^name = .*", 'name = "' + 128 * "n" + '"'), (r"^hop_ns = .*", "hop_ns = 1" + 499 * " "),
+            (r"^hop_ns = .*", "hop_ns = 1" + 500 * " "), (r"^hop_ns = .*", "hop_ns = 1" + 501 * " "),
+            (r"^hop_ns = .*", "= 1"), (r"^hop_ns = .*", "hop_ns = 1e"), (r"^hop_ns = .*", "hop_ns 1"))):
         machine = changed_machine(folder, f"bad{number}", change)
         yield f"{change}: {refusal(job, ['-m', machine])}"
     for options in (["--allocation", "1x1"], ["--allocation", "257x1x1"], ["--torus", "xq"], ["--compute", "x"],

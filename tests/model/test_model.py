@@ -984,13 +984,34 @@ def test_cut(folder):
         check(name, run.returncode == 1 and text in run.stderr, run.stderr)
 
 
+def rank0(content, records=1):
+    head = recordings.number(recordings.VERSION) + recordings.number(0) + recordings.number(1) \
+        + recordings.number(0) + b"\0" * 8 + b"\0" * 6 + recordings.number(0) + recordings.number(0) + bytes(17)
+    return b"UTOFUREC" + recordings.block(b"H", head) + recordings.block(b"C", content) \
+        + recordings.block(b"E", recordings.number(records) + bytes(17))
+
+
+def mpi_calls():
+    """Calls of MPI with numbers that are too few, too many, or of nothing."""
+    mpi = recordings.number(0) + b"\0" * 8 + bytes([recordings.MPI, 0, 0])
+    for kind, numbers in ((recordings.MPI_COMM, (0,)), (recordings.MPI_COMM, (0, 2, 0, 1)), (recordings.MPI_COMM, (-1, 1, 0, 1, 1)),
+                          (recordings.MPI_COMM, (0, -1, 0, 1, 1)), (recordings.MPI_COMM, (0, 1 << 40, 0, 1, 1)),
+                          (recordings.MPI_COMM, (0, 2, 0, 1, 3)), (recordings.MPI_COMM, (9, 1, 0, 1, 1)),
+                          (recordings.MPI_SEND, (0, 0, 0, 8, -1)), (recordings.MPI_SEND, (0, 0, 0, 8, -1, 0, 0)),
+                          (recordings.MPI_SEND, (7, 0, 0, 8, -1, 0)), (recordings.MPI_SEND, (0, 1, 0, 8, -1, 0)),
+                          (recordings.MPI_SEND, (0, 0, 0, -8, -1, 0)), (recordings.MPI_RECV, (0, 0, 0)),
+                          (recordings.MPI_RECV, (0, 0, 0, -1, 0)), (recordings.MPI_RECV, (0, 5, 0, -1)),
+                          (recordings.MPI_WAIT, (1, 2)), (recordings.MPI_WAIT, (1, 2, 3)), (recordings.MPI_PROBE, (0, 0)),
+                          (recordings.MPI_PROBE, (0, 3, 0, 0)), (recordings.MPI_COLL, (0, 0, -1, 0, 0)),
+                          (recordings.MPI_COLL, (-1, 0, -1, 0, 0, -1)), (recordings.MPI_COLL, (12, 0, -1, 0, 0, -1)),
+                          (recordings.MPI_COLL, (1, 0, 1, 0, 0, -1)), (recordings.MPI_COLL, (1, 3, 0, 0, 0, -1)),
+                          (recordings.MPI_OPAQUE, ()), (recordings.MPI_OPAQUE, (1, 2))):
+        body = b"".join(recordings.signed(n) for n in numbers)
+        yield f"a call {kind} of MPI with {numbers}", rank0(mpi + bytes([kind, 0, len(numbers)]) + body)
+
+
 def bad_blocks():
     """Recordings with right checksums and wrong content."""
-    def rank0(content, records=1):
-        head = recordings.number(recordings.VERSION) + recordings.number(0) + recordings.number(1) \
-            + recordings.number(0) + b"\0" * 8 + b"\0" * 6 + recordings.number(0) + recordings.number(0) + bytes(17)
-        return b"UTOFUREC" + recordings.block(b"H", head) + recordings.block(b"C", content) \
-            + recordings.block(b"E", recordings.number(records) + bytes(17))
     thread = recordings.number(0) + b"\0" * 8
     yield "an operation that is not there", rank0(thread + bytes([99, 0, 0, 0]))
     yield "a VCQ that is not defined", rank0(thread + bytes([recordings.TCQ_POLL, 0, 0, 5, 0]))
