@@ -534,6 +534,7 @@ static struct {
 static struct region {
     const uint8_t *at;
     size_t size;
+    utofu_vcq_hdl_t vcq;
 } regions[REGIONS];
 static int refused_vcqs;
 static size_t max_put = 16777215;
@@ -633,7 +634,7 @@ int utofu_reg_mem(utofu_vcq_hdl_t vcq, void *at, size_t size, unsigned long int 
     for (int i = 0; i < REGIONS; i++) {
         if (regions[i].size != 0)
             continue;
-        regions[i] = (struct region){at, size};
+        regions[i] = (struct region){at, size, vcq};
         *stadd = (uintptr_t)at;
         return UTOFU_SUCCESS;
     }
@@ -642,9 +643,9 @@ int utofu_reg_mem(utofu_vcq_hdl_t vcq, void *at, size_t size, unsigned long int 
 
 int utofu_dereg_mem(utofu_vcq_hdl_t vcq, utofu_stadd_t stadd, unsigned long int flags)
 {
-    (void)vcq, (void)flags;
+    (void)flags;
     for (int i = 0; i < REGIONS; i++) {
-        if (regions[i].size == 0 || (uintptr_t)regions[i].at != stadd)
+        if (regions[i].size == 0 || (uintptr_t)regions[i].at != stadd || regions[i].vcq != vcq)
             continue;
         regions[i].size = 0;
         return UTOFU_SUCCESS;
@@ -674,13 +675,20 @@ static struct event {
 static int num_mrq, num_tcq, num_mrq_polls, num_tcq_polls, num_wakes;
 static bool has_events; /* what utofu_wait_vcqs says */
 
+static int busy_since, polls_before;
+
 int utofu_put(utofu_vcq_hdl_t vcq, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_stadd_t rmt,
               size_t size, uint64_t edata, unsigned long int flags, void *cbdata)
 {
     (void)edata;
     CHECK(vcqs[vcq].open && !vcqs[vcq].session && is_registered(lcl, size) && num_puts < LIST);
-    if (busy_puts > 0) {
-        busy_puts--;
+    if (busy_puts > 0) { /* there is room when the TCQ has been polled */
+        CHECK(++busy_since < 10);
+        if (num_tcq_polls > polls_before) {
+            busy_puts--;
+            busy_since = 0;
+        }
+        polls_before = num_tcq_polls;
         return UTOFU_ERR_BUSY;
     }
     if (put_rc != UTOFU_SUCCESS)
@@ -1676,7 +1684,8 @@ static void peers_are_probed(void)
     busy_puts = 2;
     fake_clock_pass_ms(201);
     pr_xfer_check_peers(&r->xfer);
-    CHECK(r->xfer.error == UTOFU_SUCCESS && busy_puts == 0 && lines == 0);
+    CHECK(r->xfer.error == UTOFU_SUCCESS && lines == 0);
+    busy_puts = busy_since = 0;
     fake_clock_pass_ms(3000);
     pr_xfer_check_peers(&r->xfer);
     CHECK(lines == 1 && strstr(line, "MPI_X_init: a round has waited 3 s for rank 1 of the "
@@ -1758,6 +1767,7 @@ static void lanes_carry_rounds(void)
             CHECK(number == round && started[i].cbdata == &pr_engine);
         }
         CHECK(memcmp((void *)(uintptr_t)started[0].lcl, out_memory, 100) == 0);
+        CHECK(memcmp((char *)(uintptr_t)started[1].lcl, out_memory + BLOCK, 16) == 0);
         CHECK(memcmp((char *)(uintptr_t)started[0].lcl + 104, out_memory + 2 * BLOCK, 30) == 0);
         CHECK(memcmp(in_memory + 3 * BLOCK, out_memory + 3 * BLOCK, 40) == 0); /* to itself */
         CHECK(!pr_request_test(r));
@@ -1828,6 +1838,16 @@ static void lanes_wait(void)
 
 static void lanes_fail(void)
 {
+    static const int ends[] = {1, 2};
+    static const size_t at_ends[] = {249,
+                                     1}; /* with the number of the round a line more; the least */
+    set_graph(2, ends, at_ends);
+    set_method(PR_EAGER);
+    struct pr_request *most = make();
+    CHECK(most->xfer.num_lanes == 2 && most->xfer.lanes[1].out - most->xfer.lanes[0].out == 512);
+    CHECK(most->xfer.lanes[1].out_bytes == 8 && most->xfer.lanes[1].in_bytes == 8);
+    CHECK(most->xfer.stride == 512 + 256);
+    destroy(most);
     waitall_fails = 1; /* the exchange of addresses: told when the request is started */
     struct pr_request *r = start_lanes();
     waitall_fails = NONE;
@@ -2227,6 +2247,39 @@ static void blocks_are_copied(void)
     destroy(r);
 }
 
+/* Ends of as many bytes, and one of a byte. */
+static void ends_are_copied(void)
+{
+    static const int to[] = {1, 1};
+    static const struct {
+        size_t offset, bytes, head, tail;
+    } cases[] = {{2048, 8192, 2048, 2048}, {0, 8193, 0, 1}, {4095, 8193, 1, 0}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const size_t bytes[] = {cases[i].bytes, L};
+        set_graph(2, to, bytes);
+        same_node[0] = 0;
+        set_method(PR_FAST);
+        block_offset = cases[i].offset;
+        struct pr_request *r = make();
+        block_offset = 0;
+        CHECK(r->in[0].head == cases[i].head && r->in[0].tail == cases[i].tail);
+        memset(in_memory, 0, BLOCK);
+        CHECK(pr_request_start(r) == MPI_SUCCESS);
+        memset(r->stage + r->in[0].stage, 4, cases[i].head + cases[i].tail);
+        arrive(r, 0, 2);
+        add_tcq(r->xfer.groups[0].vcq.hdl, UTOFU_SUCCESS, NULL);
+        has_events = true;
+        CHECK(pr_request_test(r));
+        has_events = false;
+        const char *at = in_memory + cases[i].offset;
+        for (size_t k = 0; k < cases[i].bytes; k++)
+            CHECK((at[k] == 4) == (k < cases[i].head || k >= cases[i].bytes - cases[i].tail));
+        CHECK(at[cases[i].bytes] == 0);
+        destroy(r);
+    }
+}
+
 /* VCQs of freed requests are kept for later ones. */
 static void vcqs_are_used_again(void)
 {
@@ -2345,7 +2398,9 @@ static void statistics_of_many_requests(void)
         pr_request_destroy(r);
     }
     forget();
+    long with_lines = blocks;
     pr_requests_print_stats();
+    CHECK(blocks == with_lines - 1);
     CHECK(lines == 130 && strstr(line, "129 rounds, 5160000 bytes sent"));
     CHECK(strstr(all_lines, " 0 rounds") && strstr(all_lines, " 64 rounds") && blocks <= before);
     pr_requests_print_stats();
@@ -2382,6 +2437,7 @@ int main(void)
     neighbours_are_told();
     graphs_of_one_direction();
     blocks_are_copied();
+    ends_are_copied();
     vcqs_are_used_again();
     waiting_makes_progress();
     statistics_of_many_requests();
