@@ -330,7 +330,7 @@ static void *memory_of(utofu_stadd_t stadd, size_t size, int *rc)
     if (rank < PROCS && stag == AL_STAG_CONTROL) {
         begin = (char *)&played->controls[rank];
         room = sizeof(played->controls[rank]);
-    } else if (rank < PROCS && stag == AL_STAG_STARTER) {
+    } else if (rank < PROCS && stag >= AL_STAG_STARTER && stag < AL_STAG_STARTER + AL_STARTERS) {
         begin = played->starters[rank];
         room = STARTER;
     }
@@ -622,6 +622,7 @@ static void end_flying(int i, int rc)
 int utofu_poll_mrq(utofu_vcq_hdl_t vcq, unsigned long int flags, struct utofu_mrq_notice *notice)
 {
     (void)flags;
+    CHECK(al.lock != AL_UNLOCKED); /* who polls has it */
     num_polls++;
     if (extra_notices > 0) { /* of a word that is polled in memory */
         extra_notices--;

@@ -81,14 +81,56 @@ static void exchanges_fail(void)
     CHECK(acp_finalize() == -1 && acp_reset(0) == -1 && acp_sync() == -1 && acp_colors() == -1);
 }
 
+/* What upper layers do at the start and at the end, as letters. */
+static char hooks[16];
+
+static void note_hook(char letter)
+{
+    size_t n = strlen(hooks);
+
+    if (n + 1 < sizeof(hooks)) {
+        hooks[n] = letter;
+        hooks[n + 1] = '\0';
+    }
+}
+
+void iacp_init_cl(void);
+void iacp_init_dl(void);
+void iacp_finalize_cl(void);
+void iacp_finalize_dl(void);
+
+void iacp_init_cl(void)
+{
+    note_hook('c');
+}
+
+void iacp_init_dl(void)
+{
+    note_hook('d');
+}
+
+void iacp_finalize_cl(void)
+{
+    note_hook('C');
+}
+
+void iacp_finalize_dl(void)
+{
+    note_hook('D');
+}
+
 static void resets(void)
 {
-    CHECK(acp_init(NULL, NULL) == 0 && acp_init(NULL, NULL) == -1);
+    hooks[0] = '\0';
+    CHECK(acp_init(NULL, NULL) == 0 && acp_init(NULL, NULL) == -1 && strcmp(hooks, "dc") == 0);
     exchange_result = LC_EXCHANGE_BAD_RANKS;
     CHECK(acp_reset(3) == -1 && acp_rank() == RANK);
     exchange_result = LC_EXCHANGE_OK;
+    CHECK(strcmp(hooks, "dc") == 0);
     CHECK(acp_reset(3) == 0 && acp_rank() == 3 && al.job.log_rank == 3);
-    CHECK(acp_finalize() == 0 && acp_rank() == -1 && al.job.log_rank == RANK);
+    CHECK(strcmp(hooks, "dcCDdc") == 0);
+    CHECK(acp_finalize() == 0 && strcmp(hooks, "dcCDdcCD") == 0 && acp_rank() == -1 &&
+          al.job.log_rank == RANK);
     CHECK(num_regions() == 0 && num_vcqs == 0 && num_maps == 0 && num_threads == 0);
 }
 
@@ -135,6 +177,8 @@ static const struct {
     {"--acp-myrank", NULL, false},
 };
 
+extern char iacpbl_option[]; /* which begins with the file of ports */
+
 static void options_have_limits(void)
 {
     static char text[BUFSIZ + 1];
@@ -163,7 +207,9 @@ static void options_have_limits(void)
         char *list[] = {program, portfile, text, NULL}, **argv = list;
         int argc = 3;
         memset(text, 'x', length);
+        iacpbl_option[0] = '\0';
         CHECK(al_options_parse(&argc, &argv) == (length < BUFSIZ));
+        CHECK(strcmp(iacpbl_option, length < BUFSIZ ? text : "") == 0); /* where clients find it */
     }
     dup2(before, STDERR_FILENO);
     close(before);
@@ -178,6 +224,31 @@ static bool parse_two(const char *option, const char *value)
     int argc = 3;
 
     return al_options_parse(&argc, &argv);
+}
+
+static void usage_has_every_option(void)
+{
+    char said[4096] = "", wanted[64];
+    int before = dup(STDERR_FILENO), rows = 0;
+    FILE *file = tmpfile();
+
+    CHECK(file != NULL && dup2(fileno(file), STDERR_FILENO) == STDERR_FILENO);
+    CHECK(!parse_two("--acp-unknown", "1"));
+    fflush(stderr);
+    dup2(before, STDERR_FILENO);
+    close(before);
+    rewind(file);
+    CHECK(fread(said, 1, sizeof(said) - 1, file) > 0);
+    fclose(file);
+    CHECK(strncmp(said, "Options of the ACP basic layer:\n", 32) == 0);
+    for (size_t i = 0; i < sizeof(option_cases) / sizeof(option_cases[0]); i++) {
+        snprintf(wanted, sizeof(wanted), "  %s ", option_cases[i].option);
+        CHECK(!strstr(said, wanted) == (strcmp(option_cases[i].option, "--acp-unknown") == 0));
+    }
+    for (const char *c = said; *c; c++)
+        rows += *c == '\n';
+    CHECK(rows == 18 && strstr(said, "  --acp-portfile TEXT  ") &&
+          strstr(said, "  --acp-taskid N  "));
 }
 
 static void options_have_effects(void)
@@ -719,6 +790,11 @@ static void commands_of_others(void)
         {{starter(3, 0), own, sizeof(own_bytes) + 1, 2, 5, 79, {0}, 0}, true, true},
         {{starter(3, 0), starter(2, 0), 64, 2, 5, 80, {0}, 0}, true, true}, /* not its owner */
         {{0, own, 64, 2, 5, 81, {0}, 0}, true, true},
+        {{starter(3, 10240 - 64), own, 64, 2, 5, 86, {0}, 0}, true, false},
+        {{starter(3, 10241), own, 8, 2, 5, 87, {0}, 0}, true, true},
+        {{al_address_pack(3, 1, AL_STAG_STARTER, 0), own, 8, 2, 5, 88, {0}, 0}, true, true},
+        {{own, own + sizeof(own_bytes) - 8, 64, 2, 5, 89, {0}, 0}, true, true},
+        {{own, own + 64, 64, 2, 5, 90, {0}, 0}, true, false},
         {{starter(3, 0), own, 64, 2, AL_OUTSTANDING - 1, 82, {0}, 0}, true, false},
         {{starter(3, 0), own, 64, 2, AL_OUTSTANDING, 83, {0}, 0}, false, false},
         {{starter(3, 0), own, 64, PROCS, 5, 84, {0}, 0}, false, false},
@@ -738,6 +814,10 @@ static void commands_of_others(void)
         CHECK(al.control->head == head + 1);
         CHECK((lines > 0) == (!cases[i].answered || cases[i].fails));
         CHECK(num_remote_notices == cases[i].answered);
+        if (cases[i].command.stamp == 87 || cases[i].command.stamp == 88)
+            CHECK(strstr(all_lines, "is not inside the starter memory of rank 3"));
+        if (cases[i].command.stamp == 89)
+            CHECK(strstr(all_lines, "64 bytes from there are not inside a region of this process"));
         if (!cases[i].answered)
             continue;
         CHECK(theirs->answers[number % 32 * 8 + number / 32] ==
@@ -922,6 +1002,11 @@ static void neighbours_are_merged(void)
         CHECK(keys[i] == keys[0] && num_regions() == before + 1);
         CHECK(acp_query_ga(keys[i], many[i]) == acp_query_ga(keys[0], many[0]) + 64 * (uint64_t)i);
     }
+    acp_atkey_t gap = acp_register_memory(many[50], 63, 0);
+    acp_atkey_t behind_gap = acp_register_memory(many[51], 64, 0);
+    CHECK(gap != behind_gap && num_regions() == before + 3); /* a byte between them */
+    CHECK(acp_unregister_memory(gap) == 0 && acp_unregister_memory(behind_gap) == 0);
+    CHECK(num_regions() == before + 1);
     acp_atkey_t apart = acp_register_memory(many[40], 64, 0);
     CHECK(apart != keys[0] && num_regions() == before + 2);
     acp_atkey_t other_color = acp_register_memory(many[32], 64, 1);
@@ -939,6 +1024,35 @@ static void neighbours_are_merged(void)
     CHECK(acp_register_memory(many[10], 64, 0) == apart);
     CHECK(acp_register_memory(many[20], 64, 0) == behind);
     end();
+}
+
+/* The parts of the starter memory have sizes of their own. */
+static void starters_have_sizes(void)
+{
+    static const struct {
+        uint32_t part;
+        uint64_t offset;
+        bool good;
+    } cases[] = {{0, 10240 - 8, true}, {0, 10241, false}, {1, 192, true},
+                 {1, 201, false},      {2, 4088, true},   {2, 4097, false}};
+    struct al_usage usage = {0};
+
+    CHECK(parse_two("--acp-size-smem-cl", "200") && parse_two("--acp-size-smem-dl", "4096"));
+    begin();
+    al_memory_count_usage(&usage);
+    CHECK(usage.regions == 1 && usage.fixed > 0);
+    CHECK(usage.region_bytes == al.memory.room_sorted * sizeof(*al.memory.sorted));
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        acp_ga_t there = al_address_pack(2, 0, AL_STAG_STARTER + cases[i].part, cases[i].offset);
+        forget();
+        fill(own_bytes, 8, (int)i + 1);
+        acp_handle_t handle = acp_copy(there, own, 8, ACP_HANDLE_NULL);
+        settle_by_hand();
+        CHECK(acp_inquire(handle) == 0 && (lines == 0) == cases[i].good);
+        CHECK(is_filled(played_starter(2) + cases[i].offset, 8, (int)i + 1) == cases[i].good);
+    }
+    end();
+    CHECK(parse_two("--acp-size-smem-cl", "10240") && parse_two("--acp-size-smem-dl", "10240"));
 }
 
 /*
@@ -1205,6 +1319,7 @@ int main(void)
     exchanges_fail();
     resets();
     options_have_limits();
+    usage_has_every_option();
     memset(&al.given, 0, sizeof(al.given));
     CHECK(parse_two("--acp-nprocs", "5") && parse_two("--acp-size-smem", "10240"));
     options_have_effects();
@@ -1229,6 +1344,7 @@ int main(void)
     barriers_check_what_arrives();
     regions_are_registered();
     neighbours_are_merged();
+    starters_have_sizes();
     the_thread_polls_and_sleeps();
     waiting_calls_sleep();
     rows_are_read_again();
