@@ -148,11 +148,11 @@ def relay(started=False):
 
 
 def relay_to_memory(started=None, rounds=12):
-    """Puts that others start, to memory that is read when there was time; two processes have a host with another clock. Of
+    """Puts that others start, to memory that is read when there was time; two of them have hosts with other clocks. Of
     `started` puts of each of two VCQs the start was recorded."""
     job = recordings.Job(5, HEADER)
-    clocks = (0, 7000, -30000, 0, 7000)
-    job.host = lambda rank: 2 if rank == 2 else 1
+    clocks = (0, 7000, -30000, 0, -900000)
+    job.host = lambda rank: {2: 2, 4: 3}.get(rank, 1)
     job.to_realtime = lambda rank: clocks[rank]
     for vcq in ((1, 0, 0), (4, 0, 0)):
         job.session[vcq] = recordings.SESSION
