@@ -117,9 +117,6 @@ static const char *find_error(const struct head *head)
         return "no job has so many processes or nodes";
     if (head->words != count_words(head->procs, head->nodes))
         return "its length is not that of its processes and nodes";
-    for (int i = 0; i < 3; i++)
-        if (head->log[i] < 1 || head->log[i] > head->nodes)
-            return "its logical grid is not that of its nodes";
     if ((uint64_t)head->log[0] * head->log[1] > head->nodes ||
         (uint64_t)head->log[0] * head->log[1] * head->log[2] != head->nodes)
         return "its logical grid is not that of its nodes";

@@ -484,6 +484,28 @@ static void known_regions_take_a_short_way(void)
 }
 
 /* Which GAs are refused at once. */
+/* A copy of a run that begins again waits for all before it. */
+static void copies_of_a_run_begin_again(void)
+{
+    begin();
+    automatic = true;
+    acp_complete(acp_copy(starter(2, 8), own, 8, ACP_HANDLE_NULL));
+    automatic = false;
+    acp_handle_t first = acp_copy(starter(2, 8), own, 8, ACP_HANDLE_NULL);
+    acp_handle_t second = acp_copy(starter(2, 16), own, 16, ACP_HANDLE_CONT);
+    acp_handle_t third = acp_copy(starter(2, 32), own, 24, ACP_HANDLE_CONT);
+    CHECK(num_flying() == 3 && flying_size(1) == 16);
+    finish(1, UTOFU_ERR_MRQ_RMT_STADD);
+    CHECK(num_flying() == 2 && acp_inquire(second) == 1 && lines == 0);
+    finish(1, UTOFU_SUCCESS);
+    CHECK(num_flying() == 1 && flying_size(0) == 8 && acp_inquire(third) == 1);
+    finish(0, UTOFU_SUCCESS);
+    CHECK(acp_inquire(first) == 0 && num_flying() == 1 && flying_size(0) == 16);
+    finish(0, UTOFU_SUCCESS);
+    CHECK(acp_inquire(third) == 0 && al_queue_idle() && lines == 0);
+    end();
+}
+
 static void bad_addresses_are_refused(void)
 {
     begin();
@@ -1329,6 +1351,7 @@ int main(void)
     full_queues_wait();
     copies_move_bytes();
     known_regions_take_a_short_way();
+    copies_of_a_run_begin_again();
     bad_addresses_are_refused();
     atomics_change_words();
     errors_are_retried_once();

@@ -41,7 +41,7 @@ static int fail_after = NONE; /* allocations until one fails */
 static bool failed;
 static long blocks;
 static int depth; /* of locks */
-static void (*at_unlock)(void);
+static void (*at_lock)(void), (*at_unlock)(void); /* what another thread does before and behind */
 
 void *__real_malloc(size_t size);
 void __real_free(void *at);
@@ -123,6 +123,11 @@ void __wrap_free(void *at)
 
 int __wrap_pthread_mutex_lock(pthread_mutex_t *lock)
 {
+    void (*call)(void) = at_lock;
+
+    at_lock = NULL;
+    if (call)
+        call();
     depth++;
     return __real_pthread_mutex_lock(lock);
 }
@@ -482,6 +487,10 @@ static void maps_are_checked(void)
     TRY(head.log[2] = 0, false, "logical grid");
     TRY(head.log[2] = 2, false, "logical grid");
     TRY(head.log[2] = 3, false, "logical grid");
+    TRY(head.log[0] = UINT32_MAX, false, "logical grid");
+    TRY(head.log[2] = UINT32_MAX, false, "logical grid");
+    TRY((head.log[0] = head.log[1] = head.log[2] = UINT32_MAX), false, "logical grid");
+    TRY((head.log[0] = head.log[1] = 1u << 31, head.log[2] = 4), false, "logical grid");
     TRY((head.log[0] = 1, head.log[1] = 2), false, "damaged or cut off");
     TRY(head.body_sum++, false, "damaged or cut off");
 #undef TRY
@@ -731,6 +740,23 @@ static int ask_ranks_of_log(void)
 static int ask_paths(void)
 {
     return jtofu_query_onesided_paths(&some_phys, 1, &some_path, &some_number) || some_number != 1;
+}
+
+static void end_local_pmix(void)
+{
+    CHECK(jt_local_pmix_finalize() == PMIX_SUCCESS);
+}
+
+static void pmix_is_asked_under_its_lock(void)
+{
+    pmix_proc_t proc;
+
+    begin("3x2", "4", "22", 0);
+    CHECK(!jt_local_pmix_initialized());
+    CHECK(jt_local_pmix_init(&proc) == PMIX_SUCCESS && jt_local_pmix_initialized());
+    at_lock = end_local_pmix;
+    CHECK(!jt_local_pmix_initialized() && at_lock == NULL && depth == 0);
+    end_library();
 }
 
 static int ask_hops(void)
@@ -1466,5 +1492,6 @@ int main(int argc, char **argv)
     scopes_are_respected();
     puts_are_checked();
     fences_take_all();
+    pmix_is_asked_under_its_lock();
     return 0;
 }

@@ -74,6 +74,7 @@ static void begin(void)
     ends = ALL;
     info = (lapi_info_t){.err_hndlr = note_error};
     CHECK(LAPI_Init(&handle, &info) == LAPI_SUCCESS);
+    CHECK(la.dispatch.shuffle == (getenv("LAPI_SHUFFLE") ? 3 + RANK : 0)); /* not alike */
     settle();
     ends = ATOMICS;
     num_errors = last_error = 0;
