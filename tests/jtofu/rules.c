@@ -40,7 +40,7 @@ enum { JOB = 255, OTHER = 7, NONE = -1 };
 static int fail_after = NONE; /* allocations until one fails */
 static bool failed;
 static long blocks;
-static int depth; /* of locks */
+static int depth;                                 /* of locks */
 static void (*at_lock)(void), (*at_unlock)(void); /* what another thread does before and behind */
 
 void *__real_malloc(size_t size);

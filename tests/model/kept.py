@@ -168,7 +168,8 @@ def relay_to_memory(started=None, rounds=12):
         job.threads[0].put((0, 0, 0), (1, 0, 0), 8, 0, sps=1, at=at)
         job.threads[3].put((3, 0, 0), (4, 0, 0), 8, 0, sps=1, at=at + 1000)
         at -= clocks[2]
-        job.threads[2].region("step", at=at).put((2, 0, 0), (0, 0, 0), 64, 0, stadd=2 << 20, at=at + 2500 + 1000 * (i % 3))
+        job.threads[2].region("step", at=at)
+        job.threads[2].put((2, 0, 0), (0, 0, 0), 64, 0, stadd=2 << 20, at=at + 2500 + 1000 * (i % 3))
         job.threads[2].put((2, 0, 0), (3, 0, 0), 8, 0, stadd=2 << 20, at=at + 9000 + 500 * (i % 2))
         job.threads[2].region("step", False, at=at + 20000)
     return job

@@ -169,7 +169,8 @@ class Job:
         t = self.threads[rank]
         flags = number(self.has_mpi) if self.version > OLDEST else b""
         head = number(self.version) + number(rank) + number(self.size) + number(3) + b"job" \
-            + struct.pack("<Q", self.host(rank)) + bytes(self.coords(rank)) + signed(self.to_realtime(rank)) + number(0) + bytes(16) + flags
+            + struct.pack("<Q", self.host(rank)) + bytes(self.coords(rank)) + signed(self.to_realtime(rank)) \
+            + number(0) + bytes(16) + flags
         calls = block(b"C", number(0) + struct.pack("<Q", 0) + bytes(t.content)) if t.content else b""
         return b"UTOFUREC" + block(b"H", head) + calls + block(b"E", number(t.records) + bytes(16) + flags)
 

@@ -994,14 +994,16 @@ def rank0(content, records=1):
 def mpi_calls():
     """Calls of MPI with numbers that are too few, too many, or of nothing."""
     mpi = recordings.number(0) + b"\0" * 8 + bytes([recordings.MPI, 0, 0])
-    for kind, numbers in ((recordings.MPI_COMM, (0,)), (recordings.MPI_COMM, (0, 2, 0, 1)), (recordings.MPI_COMM, (-1, 1, 0, 1, 1)),
+    for kind, numbers in ((recordings.MPI_COMM, (0,)), (recordings.MPI_COMM, (0, 2, 0, 1)),
+                          (recordings.MPI_COMM, (-1, 1, 0, 1, 1)),
                           (recordings.MPI_COMM, (0, -1, 0, 1, 1)), (recordings.MPI_COMM, (0, 1 << 40, 0, 1, 1)),
                           (recordings.MPI_COMM, (0, 2, 0, 1, 3)), (recordings.MPI_COMM, (9, 1, 0, 1, 1)),
                           (recordings.MPI_SEND, (0, 0, 0, 8, -1)), (recordings.MPI_SEND, (0, 0, 0, 8, -1, 0, 0)),
                           (recordings.MPI_SEND, (7, 0, 0, 8, -1, 0)), (recordings.MPI_SEND, (0, 1, 0, 8, -1, 0)),
                           (recordings.MPI_SEND, (0, 0, 0, -8, -1, 0)), (recordings.MPI_RECV, (0, 0, 0)),
                           (recordings.MPI_RECV, (0, 0, 0, -1, 0)), (recordings.MPI_RECV, (0, 5, 0, -1)),
-                          (recordings.MPI_WAIT, (1, 2)), (recordings.MPI_WAIT, (1, 2, 3)), (recordings.MPI_PROBE, (0, 0)),
+                          (recordings.MPI_WAIT, (1, 2)), (recordings.MPI_WAIT, (1, 2, 3)),
+                          (recordings.MPI_PROBE, (0, 0)),
                           (recordings.MPI_PROBE, (0, 3, 0, 0)), (recordings.MPI_COLL, (0, 0, -1, 0, 0)),
                           (recordings.MPI_COLL, (-1, 0, -1, 0, 0, -1)), (recordings.MPI_COLL, (12, 0, -1, 0, 0, -1)),
                           (recordings.MPI_COLL, (1, 0, 1, 0, 0, -1)), (recordings.MPI_COLL, (1, 3, 0, 0, 0, -1)),

@@ -890,44 +890,70 @@ static void destroy(struct pr_request *r)
  * Settings
  */
 
+static const struct {
+    const char *name, *text;
+    long value;
+    bool good;
+} setting_cases[] = {
+    {"PRDMA_SESSION_VCQS", NULL, 12, true},
+    {"PRDMA_SESSION_VCQS", "", 12, true},
+    {"PRDMA_SESSION_VCQS", "0", 0, true},
+    {"PRDMA_SESSION_VCQS", "65536", 65536, true},
+    {"PRDMA_SESSION_VCQS", "65537", 12, false},
+    {"PRDMA_SESSION_VCQS", "-1", 12, false},
+    {"PRDMA_SESSION_VCQS", "3x", 12, false},
+    {"PRDMA_SESSION_VCQS", "99999999999999999999", 12, false},
+    {"PRDMA_MID_VCQS", NULL, 4, true},
+    {"PRDMA_MID_VCQS", "0", 1, true},
+    {"PRDMA_MID_VCQS", "65536", 65536, true},
+    {"PRDMA_MID_VCQS", "65537", 4, false},
+    {"PRDMA_COPY", NULL, 4096, true},
+    {"PRDMA_COPY", "16777216", 16777216, true},
+    {"PRDMA_COPY", "16777217", 4096, false},
+    {"PRDMA_EAGER", NULL, -1, true},
+    {"PRDMA_EAGER", "1048576", 1048576, true},
+    {"PRDMA_EAGER", "1048577", -1, false},
+    {"PRDMA_STATS", NULL, 0, true},
+    {"PRDMA_STATS", "1", 1, true},
+    {"PRDMA_STATS", "2", 0, false},
+    {"PRDMA_METHOD", NULL, PR_AUTO, true},
+    {"PRDMA_METHOD", "", PR_AUTO, true},
+    {"PRDMA_METHOD", "off", PR_OFF, true},
+    {"PRDMA_METHOD", "mrc", PR_MRC, true},
+    {"PRDMA_METHOD", "mid", PR_MID, true},
+    {"PRDMA_METHOD", "fast", PR_FAST, true},
+    {"PRDMA_METHOD", "eager", PR_EAGER, true},
+    {"PRDMA_METHOD", "auto", PR_AUTO, true},
+    {"PRDMA_METHOD", "fas", PR_AUTO, false},
+};
+
 static void settings_have_limits(void)
 {
-    static const struct {
-        const char *name, *text;
-        long value;
-        bool good;
-    } cases[] = {
-        {"PRDMA_SESSION_VCQS", NULL, 12, true},
-        {"PRDMA_SESSION_VCQS", "", 12, true},
-        {"PRDMA_SESSION_VCQS", "0", 0, true},
-        {"PRDMA_SESSION_VCQS", "65536", 65536, true},
-        {"PRDMA_SESSION_VCQS", "65537", 12, false},
-        {"PRDMA_SESSION_VCQS", "-1", 12, false},
-        {"PRDMA_SESSION_VCQS", "3x", 12, false},
-        {"PRDMA_SESSION_VCQS", "99999999999999999999", 12, false},
-        {"PRDMA_MID_VCQS", NULL, 4, true},
-        {"PRDMA_MID_VCQS", "0", 1, true},
-        {"PRDMA_MID_VCQS", "65536", 65536, true},
-        {"PRDMA_MID_VCQS", "65537", 4, false},
-        {"PRDMA_COPY", NULL, 4096, true},
-        {"PRDMA_COPY", "16777216", 16777216, true},
-        {"PRDMA_COPY", "16777217", 4096, false},
-        {"PRDMA_EAGER", NULL, -1, true},
-        {"PRDMA_EAGER", "1048576", 1048576, true},
-        {"PRDMA_EAGER", "1048577", -1, false},
-        {"PRDMA_STATS", NULL, 0, true},
-        {"PRDMA_STATS", "1", 1, true},
-        {"PRDMA_STATS", "2", 0, false},
-        {"PRDMA_METHOD", NULL, PR_AUTO, true},
-        {"PRDMA_METHOD", "", PR_AUTO, true},
-        {"PRDMA_METHOD", "off", PR_OFF, true},
-        {"PRDMA_METHOD", "mrc", PR_MRC, true},
-        {"PRDMA_METHOD", "mid", PR_MID, true},
-        {"PRDMA_METHOD", "fast", PR_FAST, true},
-        {"PRDMA_METHOD", "eager", PR_EAGER, true},
-        {"PRDMA_METHOD", "auto", PR_AUTO, true},
-        {"PRDMA_METHOD", "fas", PR_AUTO, false},
-    };
+    for (size_t i = 0; i < sizeof(setting_cases) / sizeof(setting_cases[0]); i++) {
+        if (setting_cases[i].text)
+            setenv(setting_cases[i].name, setting_cases[i].text, 1);
+        pr_settings.read = false;
+        forget();
+        pr_settings_read();
+        unsetenv(setting_cases[i].name);
+        const char *name = setting_cases[i].name + 6;
+        long value = name[1] == 'E' && name[0] == 'S' ? pr_settings.vcqs
+                     : name[1] == 'I'                 ? pr_settings.mid_vcqs
+                     : name[0] == 'C'                 ? pr_settings.copy
+                     : name[0] == 'E'                 ? pr_settings.eager
+                     : name[0] == 'S'                 ? (long)pr_settings.stats
+                                                      : (long)pr_settings.method;
+        if (value != setting_cases[i].value || (lines == 0) != setting_cases[i].good)
+            printf("%s=%s: %ld\n", setting_cases[i].name, setting_cases[i].text, value);
+        CHECK(value == setting_cases[i].value && (lines == 0) == setting_cases[i].good);
+        CHECK(setting_cases[i].good || strstr(line, setting_cases[i].text));
+        pr_settings_read(); /* once */
+        CHECK(value == setting_cases[i].value);
+    }
+}
+
+static void levels_and_methods_have_names(void)
+{
     static const struct {
         const char *text;
         bool info;
@@ -935,27 +961,6 @@ static void settings_have_limits(void)
                   {"4", true},    {"2", false},   {"5", false},    {"info,x", true},
                   {"inf", false}, {"", false},    {"infos", false}};
 
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        if (cases[i].text)
-            setenv(cases[i].name, cases[i].text, 1);
-        pr_settings.read = false;
-        forget();
-        pr_settings_read();
-        unsetenv(cases[i].name);
-        const char *name = cases[i].name + 6;
-        long value = name[1] == 'E' && name[0] == 'S' ? pr_settings.vcqs
-                     : name[1] == 'I'                 ? pr_settings.mid_vcqs
-                     : name[0] == 'C'                 ? pr_settings.copy
-                     : name[0] == 'E'                 ? pr_settings.eager
-                     : name[0] == 'S'                 ? (long)pr_settings.stats
-                                                      : (long)pr_settings.method;
-        if (value != cases[i].value || (lines == 0) != cases[i].good)
-            printf("%s=%s: %ld\n", cases[i].name, cases[i].text, value);
-        CHECK(value == cases[i].value && (lines == 0) == cases[i].good);
-        CHECK(cases[i].good || strstr(line, cases[i].text));
-        pr_settings_read(); /* once */
-        CHECK(value == cases[i].value);
-    }
     for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++) {
         if (levels[i].text)
             setenv("UTOFU_LOG_LEVEL", levels[i].text, 1);
@@ -2415,6 +2420,7 @@ int main(void)
           __real_posix_memalign((void **)&in_memory, 4096, 48ul << 20) == 0);
     pr_log.rank = RANK;
     settings_have_limits();
+    levels_and_methods_have_names();
     methods_are_chosen();
     programs_choose_methods();
     edges_of_short_blocks();
