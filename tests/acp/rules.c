@@ -921,6 +921,52 @@ static void the_next_rank_is_probed(void)
     end();
 }
 
+/* Whether a probe is due is looked at behind each long copy, as few of them take a second. */
+static void long_copies_look_at_the_clock(void)
+{
+    static char large[1 << 20] __attribute__((aligned(4096)));
+    static const struct {
+        size_t size;
+        bool looks;
+    } cases[] = {{1 << 20, true}, {(1 << 20) - 1, false}};
+
+    for (size_t i = 0; i < 2; i++) {
+        begin();
+        acp_atkey_t key = acp_register_memory(large, sizeof(large), 0);
+        acp_ga_t ga = acp_query_ga(key, large);
+        settle_by_hand();
+        publish(2, 4, 0);
+        fake_clock_pass_ms(260);
+        al.watch.probe.calls = 0;
+        acp_handle_t handle = acp_copy(starter(2, 0), own, 8, ACP_HANDLE_NULL);
+        CHECK(num_flying() == 1 && handle);
+        handle = acp_copy(al_address_pack(2, 0, 4, 0), ga, cases[i].size, ACP_HANDLE_NULL);
+        bool probed = false;
+        for (int k = 0; k < num_flying(); k++)
+            probed |= flying_is_get(k) && flying_size(k) == 32;
+        CHECK(probed == cases[i].looks);
+        automatic = true;
+        settle();
+        acp_complete(handle);
+        CHECK(acp_unregister_memory(key) == 0);
+        automatic = false;
+        forget();
+        end();
+    }
+}
+
+/* What is before an address of memory that begins within a word. */
+static void extents_begin_where_memory_does(void)
+{
+    begin();
+    static char odd[256] __attribute__((aligned(64)));
+    acp_atkey_t key = acp_register_memory(odd + 3, 100, 0);
+    struct al_extent e = al_memory_extent(acp_query_ga(key, odd + 13));
+    CHECK(e.before == 10 && e.size == 100);
+    CHECK(acp_unregister_memory(key) == 0);
+    end();
+}
+
 static void see_abort(void)
 {
     automatic = true;
@@ -1363,6 +1409,8 @@ int main(void)
     commands_of_others();
     processes_are_found_by_fingers();
     the_next_rank_is_probed();
+    long_copies_look_at_the_clock();
+    extents_begin_where_memory_does();
     jobs_are_ended();
     barriers_check_what_arrives();
     regions_are_registered();

@@ -237,6 +237,7 @@ static void run_handlers(void)
     CHECK(handler_thread != NULL);
     la.cmpl_thread.stop = true;
     run_to_its_end(handler_thread);
+    CHECK(la.lock.word == 0 && la.lock.depth == 0);
     la.cmpl_thread.stop = false;
 }
 

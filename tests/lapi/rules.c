@@ -945,6 +945,86 @@ static void fragments_fail(void)
     end();
 }
 
+/* One byte of data is stored, too; records that were queued are executed in order. */
+static void records_are_executed_in_order(void)
+{
+    enum { MANY = 40 };
+    uint8_t values[MANY] = {0};
+    lapi_cntr_t tgt = {0};
+
+    begin_receiving();
+    for (int kind = 0; kind < 2; kind++) {
+        struct la_record rec = good;
+        rec.kind = kind ? LA_AM : LA_PUT;
+        rec.tgt_addr = kind ? 7 : (uintptr_t)data;
+        rec.data_len = 1;
+        header_returns = data;
+        data[0] = 0;
+        receive(&rec, "x", 1);
+        CHECK(data[0] == 'x');
+    }
+    for (int round = 0; round < 2; round++) { /* also behind records that wait */
+        settle();
+        while (round > 0 && la.incoming.used < LA_NUM_INCOMING)
+            la_incoming_alloc();
+        memset(values, 0, sizeof(values));
+        tgt.value = 0;
+        for (uint32_t i = 0; i < MANY; i++) {
+            struct la_record *at = own_slot(LA_PRIVATE_LANES * LA_LANE_SLOTS + i);
+            *at = good;
+            at->kind = round > 0 && i % 4 == 0 ? LA_AM : LA_PUT;
+            at->tgt_addr = at->kind == LA_AM ? 7 : (uintptr_t)&values[i / 2]; /* two write each */
+            at->data_len = 1;
+            at->tgt_cntr = (uintptr_t)&tgt;
+            *((uint8_t *)at + LA_SHORT_HEADER_SIZE) = (uint8_t)(i + 1);
+            put_arrives((uint8_t *)at + LA_SHORT_HEADER_SIZE + 1);
+        }
+        while (num_notices > 0)
+            progress();
+        CHECK(tgt.value == (round > 0 ? MANY - MANY / 4 : MANY));
+        CHECK(la.dispatch.num_ready == (round > 0 ? MANY / 4 : 0));
+        for (int i = 0; i < MANY / 2; i++)
+            CHECK(values[i] == 2 * i + 2); /* the later one */
+        if (round == 0)
+            CHECK(la.control.words->freed[LA_PRIVATE_LANES] == MANY);
+    }
+    la.incoming.used = 0; /* the test gives back what it has taken */
+    for (int i = 0; i < LA_NUM_INCOMING; i++)
+        la.incoming.entries[i].used = false;
+    progress();
+    CHECK(la.dispatch.num_ready == 0 && tgt.value == MANY);
+    end();
+}
+
+/* Of notices only those of puts tell of records. Each lane counts its own slots. */
+static void notices_and_lanes(void)
+{
+    static const uint32_t slots[] = {0, 16, 496, 512}, lanes[] = {0, 1, 31, 32};
+    lapi_cntr_t tgt = {0};
+
+    begin_receiving();
+    for (int i = 0; i < 4; i++) {
+        struct la_record *at = own_slot(slots[i]);
+        *at = good;
+        at->tgt_addr = (uintptr_t)data;
+        at->tgt_cntr = (uintptr_t)&tgt;
+        const uint8_t *behind = (uint8_t *)at + LA_SHORT_HEADER_SIZE + 8;
+        add_notice(UTOFU_SUCCESS, (struct utofu_mrq_notice){.notice_type = UTOFU_MRQ_TYPE_RMT_GET,
+                                                            .rmt_stadd = (uintptr_t)behind});
+        add_notice(UTOFU_SUCCESS, (struct utofu_mrq_notice){.notice_type = UTOFU_MRQ_TYPE_RMT_ARMW,
+                                                            .rmt_stadd = (uintptr_t)behind});
+        add_notice(UTOFU_ERR_MRQ_OTHER,
+                   (struct utofu_mrq_notice){.notice_type = UTOFU_MRQ_TYPE_RMT_PUT,
+                                             .rmt_stadd = (uintptr_t)behind});
+        progress();
+        CHECK(tgt.value == i && num_notices == 0);
+        put_arrives(behind);
+        progress();
+        CHECK(tgt.value == i + 1 && la.control.words->freed[lanes[i]] == 1);
+    }
+    end();
+}
+
 /* Vectors: a list of segments, then the data. */
 static void vectors_arrive(void)
 {
@@ -1345,6 +1425,9 @@ static void vectors_are_checked(void)
               (kind ? LAPI_ERR_TGT_VEC_NULL : LAPI_ERR_ORG_VEC_NULL));
     }
     none.num_vecs = 1;
+    none.info = NULL;
+    CHECK(LAPI_Putv(handle, TO, &tgt_vec, &none, NULL, NULL, NULL) == LAPI_ERR_ORG_VEC_ADDR);
+    none.info = org_vec.info;
     CHECK(LAPI_Putv(handle, TO, &tgt_vec, &none, NULL, NULL, NULL) == LAPI_ERR_VEC_NUM_DIFF);
     CHECK(blocks == before && num_flying == 0);
     set_vectors(2, 30, 20);
@@ -1557,6 +1640,50 @@ static void reports_of_chunks(void)
     }
 }
 
+/* A chunk that ends late is not one of the request that has the place now. */
+static void requests_are_told_apart(void)
+{
+    begin();
+    nodes[TO] = nodes[RANK];
+    mapped_inode = 5;
+    connect_to(TO);
+    for (int late = 0; late < 2; late++) {
+        CHECK(LAPI_Put(handle, TO, 2 * 262144, (void *)0x1000, data, NULL, NULL, NULL) ==
+              LAPI_SUCCESS);
+        settle();
+        uint32_t req = slot_at(TO, 0)->req_index;
+        if (late == 0) {
+            own_reply(req)->assist_request = (struct la_assist_request){stadd_of(TO, STAG_DATA), 3};
+            start_error = UTOFU_ERR_INVALID_ARG; /* the chunk cannot be claimed */
+            put_arrives(&own_reply(req)->assist_request + 1);
+            progress();
+            CHECK(num_flying == 0 && la.net.port.num_free == LA_NUM_OPS && start_error == 0);
+            put_arrives(&own_reply(req)->assist_request + 1);
+            progress();
+            CHECK(num_flying == 1 && flying[0].size == 262144);
+            own_reply(req)->fin = 0;
+            put_arrives(&own_reply(req)->fin + 1); /* the target has had enough */
+            progress();
+            CHECK(la.requests.num_free == LA_NUM_REQS && num_flying == 1);
+        } else {
+            CHECK(!la_assist_is_pending());
+            answer_all();
+        }
+        if (late == 0) { /* the next request has the same place */
+            struct la_peer *peer = la_peer_find(TO);
+            peer->lane_used = peer->lane_freed; /* the first slot, again */
+            CHECK(LAPI_Get(handle, TO, 8, (void *)0x1000, data, NULL, NULL) == LAPI_SUCCESS);
+            CHECK(la.requests.reqs[req].used && la.requests.reqs[req].kind == LA_GET);
+            finish(0, UTOFU_SUCCESS);
+            CHECK(!la_assist_is_pending());
+            answer_all();
+            peer->lane_used = peer->lane_freed = 0;
+        }
+    }
+    la_peer_find(TO)->lane_freed = la_peer_find(TO)->lane_used;
+    end();
+}
+
 /*
  * Tasks that are gone
  */
@@ -1688,7 +1815,7 @@ static void tasks_are_found_by_their_partners(void)
     int rc = 0;
 
     begin();
-    connect_to(4);
+    connect_to(PROCS - 1);
     CHECK(num_started == 2 && is_step(&last_started[0], 3, 0) && last_started[1].kind == ARMW);
     CHECK(last_started[1].rmt ==
           la_control_stadd(id_of(4), offsetof(struct la_control_words, lanes_requested)));
@@ -2651,6 +2778,8 @@ int main(void)
     large_messages_go_in_fragments();
     fragments_fail();
     vectors_arrive();
+    records_are_executed_in_order();
+    notices_and_lanes();
     arguments_are_checked();
     active_messages_of_each_kind();
     transfers_of_each_kind();
@@ -2663,6 +2792,7 @@ int main(void)
     requests_run_out();
     handlers_that_wait_get_an_entry();
     reports_of_chunks();
+    requests_are_told_apart();
     tasks_are_probed_in_turn();
     messages_to_gone_tasks_end();
     purged_tasks_get_nothing();
