@@ -206,6 +206,7 @@ static void print_list(const struct searching *g, const struct trial *t)
         um_comms_spread(&s);
         for (uint32_t rank = 0; rank < shown; rank++)
             print_tnis(&s, rank);
+        free(s.spread_to);
     }
     for (uint32_t rank = 0; t->order && rank < shown; rank++) {
         um_order_targets(&p, rank, targets, sizeof(targets));
