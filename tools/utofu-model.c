@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "output.h"
+#include "model/bounds.h"
 #include "model/compare.h"
 #include "model/deciles.h"
 #include "model/fail.h"
@@ -324,10 +325,12 @@ int main(int argc, char **argv)
     }
     if (w.has_noise)
         um_noise_measure(&sim, w.noise, &noise);
+    double *least = um_bounds_measure(&sim);
     if (w.json)
-        um_report_json(&sim, beside, w.what_if, w.has_noise ? &noise : NULL);
+        um_report_json(&sim, beside, w.what_if, w.has_noise ? &noise : NULL, least);
     else
-        um_report_text(&sim, beside, w.what_if, w.has_noise ? &noise : NULL);
+        um_report_text(&sim, beside, w.what_if, w.has_noise ? &noise : NULL, least);
+    free(least);
     if (w.search.tni || w.search.order || w.search.map)
         um_search_print(&sim, &w.search);
     if (w.timeline)

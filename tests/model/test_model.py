@@ -741,6 +741,7 @@ def test_seen(folder):
     p = parameters()
     hop = p["call_ns"] + p["send_ns"] + 8 / p["packet_rate"] + (8 + p["overhead"]) / 6.8 + p["hop_ns"] \
         + p["receive_ns"] + p["see_ns"]
+    without_conclusions(folder)
 
     def job_of(events):
         """(time, rank[, address]): puts between two ranks."""
@@ -935,6 +936,24 @@ def early(folder):
     always, once = time(-1), time(9)
     check("a notice that came early is not waited for before it is needed", once["max_us"] < always["max_us"] + 0.5,
           (always, once))
+
+
+def without_conclusions(folder):
+    """What the time of a region is at least: rank 1 waits for a put, as far as anybody knows, and then puts itself."""
+    def time(told):
+        job = recordings.Job(2, HEADER)
+        job.threads[0].put((0, 0, 0), (1, 0, 0), 100000, 0, at=1000)
+        t = job.threads[1]
+        t.region("step", at=2000).put((1, 0, 0), (1, 0, 0), 8, 0, at=2100, stadd=1 << 20)
+        if told:
+            t.seen(0, 100000, at=3000)
+        t.put((1, 0, 0), (0, 0, 0), 8, job.flag("TCQ_NOTICE"), at=4000, stadd=1 << 20).tcq((1, 0, 0), at=5000)
+        t.region("step", False, at=6000)
+        return regions(predict(job.write(folder)))["step"]
+    concluded, told = time(False), time(True)
+    check("without what was concluded it takes less", concluded["at_least_us"] < 3 and concluded["mean_us"] > 15,
+          concluded)
+    check("what was told is not left out", told["at_least_us"] > told["mean_us"] - 0.2 > 15, told)
 
 
 #

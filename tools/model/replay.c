@@ -46,6 +46,8 @@ static bool wait_for_all(struct um_sim *s, uint32_t thread, const struct um_op *
 
     for (uint32_t i = op->seen; i != UM_NONE; i = s->program->seen[i].next) {
         const struct um_seen *seen = &s->program->seen[i];
+        if (s->options.skips_concluded && seen->basis == UM_CONCLUDED)
+            continue;
         bool notice = seen->basis == UM_NOTICED;
         enum um_mark mark = notice ? UM_MARK_REMOTE : UM_MARK_LANDED;
         double latency = notice ? s->machine->cpu_poll_ns : s->machine->cpu_see_ns;

@@ -34,24 +34,26 @@ static void print_beside(const struct um_sim *s, const struct um_sim *other, con
 }
 
 /* What the time of each region rests on. */
-static void print_bases(const struct um_sim *s, const struct um_region_sum *regions)
+static void print_bases(const struct um_sim *s, const struct um_region_sum *regions,
+                        const double *least)
 {
     char place[UM_BASIS_TEXT];
 
-    printf("\n%12s %12s %12s  %s\n", "told", "notices", "concluded", "waits of the region");
+    printf("\n%12s %12s %12s %12s  %s\n", "told", "notices", "concluded", "at least us",
+           "waits of the region");
     for (size_t i = 0; i < s->program->num_regions; i++) {
         const struct um_basis_sum *b = &regions[i].basis;
         for (int basis = 0; basis < UM_BASES; basis++)
             printf("%10.1f %% ", um_basis_percent(b, (enum um_basis)basis));
-        printf(" %s\n", regions[i].name);
+        printf("%12.3f  %s\n", us_of(least[i]), regions[i].name);
         um_basis_place(s, b, place, sizeof(place));
         if (um_basis_percent(b, UM_CONCLUDED) >= 1)
-            printf("%38s  %.0f %% concluded: put utofu_profile_seen there: %s\n", "",
+            printf("%51s  %.0f %% concluded: put utofu_profile_seen there: %s\n", "",
                    um_basis_percent(b, UM_CONCLUDED), place);
     }
 }
 
-static void print_regions(const struct um_sim *s, const struct um_sim *other)
+static void print_regions(const struct um_sim *s, const struct um_sim *other, const double *least)
 {
     if (s->program->num_regions == 0)
         return;
@@ -68,7 +70,7 @@ static void print_regions(const struct um_sim *s, const struct um_sim *other)
             printf(" %12.3f", us_of(beside[i].sum / calls));
         printf("  %s\n", r->name);
     }
-    print_bases(s, regions);
+    print_bases(s, regions, least);
     um_free_regions(regions, s->program->num_regions);
     if (beside)
         um_free_regions(beside, other->program->num_regions);
@@ -136,7 +138,7 @@ static void print_missing(const struct um_program *p)
 }
 
 void um_report_text(const struct um_sim *s, const struct um_sim *other, const char *what_if,
-                    const struct um_noise *noise)
+                    const struct um_noise *noise, const double *least)
 {
     struct um_load loads[UM_LOADS];
     unsigned int num;
@@ -158,7 +160,7 @@ void um_report_text(const struct um_sim *s, const struct um_sim *other, const ch
         printf("(%" PRIu64 " calls of MPI are one-sided, or of communicators of two groups or "
                "worlds: they take no time)\n",
                s->program->mpi->opaque);
-    print_regions(s, other);
+    print_regions(s, other, least);
     print_ranks(s);
     print_path(s);
     num = um_busiest_links(s, loads);
@@ -180,7 +182,7 @@ static json_t *need_json(json_t *json)
     return json;
 }
 
-static json_t *regions_of(const struct um_sim *s)
+static json_t *regions_of(const struct um_sim *s, const double *least)
 {
     json_t *array = need_json(json_array());
     struct um_region_sum *regions = um_sum_regions(s);
@@ -189,15 +191,16 @@ static json_t *regions_of(const struct um_sim *s)
     for (size_t i = 0; i < s->program->num_regions; i++) {
         const struct um_region_sum *r = &regions[i];
         um_basis_place(s, &r->basis, place, sizeof(place));
-        json_array_append_new(
-            array,
-            need_json(json_pack("{s:s, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:s}", "name", r->name,
-                                "calls", (json_int_t)r->calls, "mean_us",
-                                us_of(r->calls ? r->sum / (double)r->calls : 0), "min_us",
-                                us_of(r->least), "max_us", us_of(r->most), "told_percent",
-                                um_basis_percent(&r->basis, UM_TOLD), "notice_percent",
-                                um_basis_percent(&r->basis, UM_NOTICED), "concluded_percent",
-                                um_basis_percent(&r->basis, UM_CONCLUDED), "concluded_at", place)));
+        json_t *region = need_json(json_pack(
+            "{s:s, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:s}", "name", r->name, "calls",
+            (json_int_t)r->calls, "mean_us", us_of(r->calls ? r->sum / (double)r->calls : 0),
+            "min_us", us_of(r->least), "max_us", us_of(r->most), "told_percent",
+            um_basis_percent(&r->basis, UM_TOLD), "notice_percent",
+            um_basis_percent(&r->basis, UM_NOTICED), "concluded_percent",
+            um_basis_percent(&r->basis, UM_CONCLUDED), "concluded_at", place));
+        if (least)
+            json_object_set_new(region, "at_least_us", need_json(json_real(us_of(least[i]))));
+        json_array_append_new(array, region);
     }
     um_free_regions(regions, s->program->num_regions);
     return array;
@@ -245,7 +248,7 @@ static json_t *path_of(const struct um_sim *s)
     return array;
 }
 
-static json_t *run_of(const struct um_sim *s)
+static json_t *run_of(const struct um_sim *s, const double *least)
 {
     struct um_load links[UM_LOADS], tnis[UM_LOADS];
     unsigned int num_links = um_busiest_links(s, links), num_tnis = um_busiest_tnis(s, tnis);
@@ -253,8 +256,8 @@ static json_t *run_of(const struct um_sim *s)
     return need_json(json_pack("{s:s, s:i, s:f, s:f, s:I, s:o, s:o, s:o, s:o, s:o}", "machine",
                                s->machine->name, "ranks", (int)s->program->size, "time_us",
                                us_of(s->end), "compute", s->options.compute, "failed",
-                               (json_int_t)s->program->failed, "regions", regions_of(s), "per_rank",
-                               ranks_of(s), "critical_path", path_of(s), "links",
+                               (json_int_t)s->program->failed, "regions", regions_of(s, least),
+                               "per_rank", ranks_of(s), "critical_path", path_of(s), "links",
                                loads_of(s, links, num_links), "tnis", loads_of(s, tnis, num_tnis)));
 }
 
@@ -290,9 +293,9 @@ static const char *name_mpi(const struct um_program *p)
 }
 
 void um_report_json(const struct um_sim *s, const struct um_sim *other, const char *what_if,
-                    const struct um_noise *noise)
+                    const struct um_noise *noise, const double *least)
 {
-    json_t *root = run_of(s);
+    json_t *root = run_of(s, least);
 
     json_object_set_new(root, "tool", need_json(json_string("utofu-model")));
     json_object_set_new(root, "best_case", json_boolean(!noise && s->options.compute <= 0));
@@ -303,7 +306,7 @@ void um_report_json(const struct um_sim *s, const struct um_sim *other, const ch
         root, "mpi_opaque",
         need_json(json_integer(s->program->mpi ? (json_int_t)s->program->mpi->opaque : 0)));
     if (other) {
-        json_t *changed = run_of(other);
+        json_t *changed = run_of(other, NULL);
         json_object_set_new(changed, "change", need_json(json_string(what_if)));
         json_object_set_new(root, "what_if", changed);
     }

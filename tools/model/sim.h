@@ -59,7 +59,8 @@ struct um_options {
     double compute; /* factor of the recorded CPU time */
     double bytes;   /* factor of the length of puts and gets */
     enum um_spread spread;
-    uint64_t noise; /* seed; 0: no noise */
+    uint64_t noise;       /* seed; 0: no noise */
+    bool skips_concluded; /* nothing waits for what was concluded */
 };
 
 struct um_thread_state {
