@@ -62,12 +62,16 @@ static void persistent(void)
     MPI_Request_free(&requests[1]);
 }
 
-/* Collectives of MPI 4. */
-static void persistent_collectives(void)
+/* Persistent collectives, and MPI_Isendrecv, of MPI 4. */
+static void mpi_4(void)
 {
 #if MPI_VERSION >= 4
     double one = rank, sum;
     MPI_Request requests[2];
+
+    MPI_Isendrecv(&one, 1, MPI_DOUBLE, next, 5, &sum, 1, MPI_DOUBLE, prev, 5, MPI_COMM_WORLD,
+                  requests);
+    MPI_Wait(requests, MPI_STATUS_IGNORE);
 
     MPI_Allreduce_init(&one, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL,
                        &requests[0]);
@@ -147,7 +151,7 @@ int main(int argc, char **argv)
     collectives();
     communicators();
     one_sided();
-    persistent_collectives();
+    mpi_4();
     MPI_Finalize();
     return 0;
 }

@@ -100,10 +100,11 @@ COMMUNICATORS = [
     (MPI_RECV, [RING, 3, -2, -4]), (MPI_RECV, [RING, 1, -2, -5]), (MPI_SEND, [RING, 3, -2, 8, -6, 0]),
     (MPI_SEND, [RING, 1, -2, 8, -7, 0]), done(-4, -5, -6, -7)]
 ONE_SIDED = 3 * [(MPI_OPAQUE, [1])]
-PERSISTENT_COLLECTIVES = 2 * [coll("allreduce", WORLD, -1, 8, 1, 8), coll("bcast", WORLD, 1, 8, 1, 9), done(8, 9)]
+MPI_4 = [(MPI_RECV, [WORLD, 3, 5, 8]), (MPI_SEND, [WORLD, 1, 5, 8, 8, 0]), done(8)] \
+    + 2 * [coll("allreduce", WORLD, -1, 8, 1, 9), coll("bcast", WORLD, 1, 8, 1, 10), done(9, 10)]
 IN_C = BEGIN + POINT_TO_POINT + PERSISTENT + COLLECTIVES + COMMUNICATORS + ONE_SIDED
 if os.environ.get("MPI_VERSION") == "4":
-    IN_C += PERSISTENT_COLLECTIVES
+    IN_C += MPI_4
 IN_FORTRAN = BEGIN + POINT_TO_POINT[:4] + [
     (MPI_RECV, [WORLD, -1, -1, 2]), done(2, source=2, tag=7), coll("allreduce", WORLD, -1, 16, 2),
     coll("gather", SELF, 0, 8, 0), COMMUNICATORS[0], COMMUNICATORS[1], COMMUNICATORS[2]]

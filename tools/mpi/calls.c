@@ -172,6 +172,29 @@ void mr_sendrecv(uint64_t begin, MPI_Comm comm, int dest, int sendtag, int64_t b
         mr_to->end(begin);
 }
 
+/* Of a receive from any the status tells the source; that of MPICH 4.0 does not. */
+void mr_isendrecv(uint64_t begin, MPI_Comm comm, int dest, int sendtag, int64_t bytes, int source,
+                  int tag, MPI_Request request)
+{
+    bool receives = source != MPI_PROC_NULL, sends = dest != MPI_PROC_NULL;
+
+    if (!receives && !sends) {
+        mr_to->end(begin);
+        return;
+    }
+    int64_t number = mr_request_add(request, receives && is_wildcard(source, tag), NULL);
+    if (receives) {
+        struct mr_posted p = recv_of(begin, comm, source, tag);
+        p.numbers[p.request_at] = number;
+        write_posted(begin, false, &p);
+    }
+    if (sends) {
+        struct mr_posted p = send_of(begin, comm, dest, sendtag, bytes, 0);
+        p.numbers[p.request_at] = number;
+        write_posted(begin, receives, &p);
+    }
+}
+
 void mr_probe(uint64_t begin, MPI_Comm comm, int asked, int source, int tag)
 {
     if (asked == MPI_PROC_NULL) {

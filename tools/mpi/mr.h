@@ -91,6 +91,8 @@ void mr_recv(uint64_t begin, MPI_Comm comm, int asked, int source, int tag);
 void mr_irecv(uint64_t begin, MPI_Comm comm, int source, int tag, MPI_Request request);
 void mr_sendrecv(uint64_t begin, MPI_Comm comm, int dest, int sendtag, int64_t bytes, int asked,
                  int source, int tag);
+void mr_isendrecv(uint64_t begin, MPI_Comm comm, int dest, int sendtag, int64_t bytes, int source,
+                  int tag, MPI_Request request);
 void mr_probe(uint64_t begin, MPI_Comm comm, int asked, int source, int tag);
 void mr_persistent_send(uint64_t begin, MPI_Comm comm, int dest, int tag, int64_t bytes,
                         int synchronous, MPI_Request request);
