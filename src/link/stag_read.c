@@ -231,6 +231,14 @@ struct ut_failure ut_link_error_cause(const struct ut_link *link, utofu_stadd_t 
                                    write);
 }
 
+/* True if the entry is read before each use. A peer may register other memory under an STag that
+ * its program has chosen: then the provider refuses the cached key, and the communication is posted
+ * again. With the shuffle mode this may be behind later ones, even one with STRONG_ORDER. */
+static bool is_read_each_time(const struct ut_link *link, uint32_t index)
+{
+    return link->vcq->shuffled && index < UT_NUM_RESERVED_STAGS;
+}
+
 /* Caches the STag for ut_link_find_last_stag(). `addr` is the address of `stadd`. */
 static void set_last_stag(struct ut_link *link, const struct ut_cached_stag *e, utofu_stadd_t stadd,
                           uint64_t addr)
@@ -255,11 +263,11 @@ int ut_link_find_memory_slow(struct ut_link *link, utofu_stadd_t stadd, uint64_t
         if (e) {
             rc = check_access(e, index, stadd, length, write, addr);
             *rkey = e->rkey;
-            if (rc == 0)
+            if (rc == 0 && !is_read_each_time(link, index))
                 set_last_stag(link, e, stadd, *addr);
         }
         /* the cached entry may be outdated: a process can register an STag at any time */
-        if (rc == 0 || no_reread)
+        if (no_reread || (rc == 0 && !is_read_each_time(link, index)))
             return rc;
         if (link->reading != UT_STAG_NONE)
             return UTOFU_ERR_NOT_COMPLETED;

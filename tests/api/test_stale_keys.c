@@ -13,7 +13,7 @@ TestSuite(stale_keys);
 
 enum { STAG = 1, BUFFERS = 3, SIZE = 1 << 18, MAX_PUTS = 3 };
 
-/* A round, known to both processes. */
+/* A round of the first test, known to both processes. */
 struct round {
     size_t puts, size[MAX_PUTS];
 };
@@ -57,7 +57,7 @@ static void origin(const struct ut_end *end, utofu_vcq_id_t target, const struct
 {
     utofu_stadd_t to = atomic_load(ut_cell(0));
 
-    memset(end->mem, (int)number, end->size);
+    memset(end->mem, (int)number, SIZE);
     for (size_t i = 0; i < round->puts; i++)
         put(end, target, to, round->size[i], i);
     for (size_t i = 0; i < round->puts; i++)
@@ -75,6 +75,39 @@ static void target(const struct ut_end *end, const uint8_t *bytes, const struct 
     }
 }
 
+/* Two puts to one place, the second one by an STADD whose key stays valid: its bytes stay, as it has
+ * STRONG_ORDER. */
+static void overwrite(const struct ut_end *end, utofu_vcq_id_t target, const struct round *round,
+                      uint64_t number)
+{
+    struct ut_comm comm = {.kind = UT_PUT,
+                           .vcq = end->vcq,
+                           .rmt = target,
+                           .lcl_stadd = end->stadd,
+                           .rmt_stadd = atomic_load(ut_cell(0)),
+                           .length = round->size[0],
+                           .flags = UT_LCL};
+    struct utofu_mrq_notice notice;
+
+    memset(end->mem, (int)~number, SIZE);
+    memset(end->mem + SIZE, (int)number, SIZE);
+    ut_submit(&comm);
+    comm.lcl_stadd += SIZE;
+    comm.rmt_stadd = atomic_load(ut_cell(1)) + number % BUFFERS * SIZE;
+    comm.flags |= UT_STRONG;
+    ut_submit(&comm);
+    for (int i = 0; i < 2; i++)
+        CHECK_OK(ut_await_mrq(end->vcq, &notice));
+}
+
+static void expect_overwritten(const uint8_t *bytes, const struct round *round, uint64_t number)
+{
+    for (size_t k = 0; k < round->size[0]; k++)
+        CHECK(bytes[k] == (uint8_t)number, "round %lu: byte %zu of %zu is of the first put",
+              (unsigned long)number, k, round->size[0]);
+}
+
+/* The rounds of a test. `arg`: not NULL for that of two puts to one place. */
 static void body(void *arg)
 {
     struct ut_rng rng = ut_rng_start(7);
@@ -82,9 +115,12 @@ static void body(void *arg)
     struct ut_end end;
     struct ut_peer peers[2];
     uint8_t *buffers = ut_pages(BUFFERS * SIZE);
+    utofu_stadd_t all;
 
-    (void)arg;
-    ut_open_all(&end, SIZE, peers);
+    ut_open_all(&end, 2 * SIZE, peers);
+    CHECK_OK(utofu_reg_mem(end.vcq, buffers, BUFFERS * SIZE, 0, &all));
+    if (ut_rank == 1)
+        atomic_store(ut_cell(1), all);
     for (uint64_t n = 1; n <= rounds; n++) {
         struct round round = round_of(&rng);
         uint8_t *bytes = buffers + n % BUFFERS * SIZE;
@@ -98,10 +134,12 @@ static void body(void *arg)
         }
         ut_barrier();
         if (ut_rank == 0)
-            origin(&end, peers[1].id, &round, n);
-        else
+            (arg ? overwrite : origin)(&end, peers[1].id, &round, n);
+        else if (!arg)
             target(&end, bytes, &round, n);
         ut_barrier();
+        if (ut_rank == 1 && arg)
+            expect_overwritten(bytes, &round, n);
         if (ut_rank == 1)
             CHECK_OK(utofu_dereg_mem(end.vcq, stadd, 0));
     }
@@ -117,4 +155,11 @@ Test(stale_keys, each_put_has_one_notice_behind_its_data)
     const struct ut_run_opts opts = {.n = 2};
 
     ut_run(&opts, body, NULL);
+}
+
+Test(stale_keys, a_put_with_strong_order_stays_behind_the_one_before)
+{
+    const struct ut_run_opts opts = {.n = 2};
+
+    ut_run(&opts, body, (void *)(uintptr_t)&opts);
 }
