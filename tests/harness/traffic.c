@@ -275,6 +275,30 @@ static void describe_writer(int vcq, size_t at, char *text, size_t size)
     }
 }
 
+/* Prints the runs of wrong bytes; a few right ones by chance do not end a run. */
+static void print_wrong_runs(int vcq, const uint8_t *mem, const uint8_t *model, size_t from,
+                             size_t end)
+{
+    enum { MOST = 20, CHANCE = 8 };
+    char place[100], writer[160];
+
+    for (size_t i = from, runs = 0; i < end && runs < MOST; i++) {
+        size_t last = i;
+
+        if (mem[i] == model[i])
+            continue;
+        for (size_t at = i; at < end && at - last < CHANCE; at++)
+            if (mem[at] != model[at])
+                last = at;
+        ut_model_place(vcq, i, place, sizeof(place));
+        describe_writer(vcq, i, writer, sizeof(writer));
+        fprintf(stderr, "%s: 0x%02x, not 0x%02x; a run of %zu bytes%s\n", place, mem[i], model[i],
+                last + 1 - i, writer);
+        i = last;
+        runs++;
+    }
+}
+
 void ut_model_check(int vcq, const uint8_t *mem, const uint8_t *model, size_t from, size_t size)
 {
     char place[100], writer[160];
@@ -285,6 +309,7 @@ void ut_model_check(int vcq, const uint8_t *mem, const uint8_t *model, size_t fr
     for (size_t i = from; i < from + size; i++)
         if (mem[i] != model[i] && wrong++ == 0)
             first = i;
+    print_wrong_runs(vcq, mem, model, from, from + size);
     ut_model_place(vcq, first, place, sizeof(place));
     describe_writer(vcq, first, writer, sizeof(writer));
     CHECK(wrong == 0, "%s: 0x%02x, not 0x%02x; %zu bytes are wrong%s", place, mem[first],

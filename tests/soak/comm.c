@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -170,6 +171,14 @@ static void check_peer_error(struct own *mine, const struct utofu_mrq_notice *go
     CHECK(false, "VCQ %d: an error of VCQ %d too many", mine->account.number, other);
 }
 
+/* With the shuffle mode, a put that was held back when the connection broke has this error. */
+static bool is_shuffled(void)
+{
+    const char *seed = getenv("UTOFU_SHUFFLE");
+
+    return seed && strtoull(seed, NULL, 0) != 0;
+}
+
 /* False: there was no notice. */
 static bool poll_mrq(struct own *mine)
 {
@@ -181,7 +190,7 @@ static bool poll_mrq(struct own *mine)
     soak_count(SOAK_ENTRIES, 1);
     if (rc == UTOFU_SUCCESS)
         ut_account_check(&mine->account, &notice);
-    else if (rc == UTOFU_ERR_MRQ_PEER)
+    else if (rc == UTOFU_ERR_MRQ_PEER || (rc == UTOFU_ERR_MRQ_OTHER && is_shuffled()))
         check_peer_error(mine, &notice);
     else
         check_refused(mine, rc, &notice);

@@ -18,7 +18,7 @@ enum {
     SOAK_OWN_ENDS = 32,  /* words of 4 bytes before, of 8 bytes behind it */
     SOAK_STAG_ALL = 1,   /* the whole memory */
     SOAK_STAG_PART = 10, /* plus the epoch, modulo SOAK_STAGS_PART */
-    SOAK_STAGS_PART = 50,
+    SOAK_STAGS_PART = 5,
     SOAK_STAG_LEASE = 100, /* to 199: lease.c */
     SOAK_STAG_NONE = 255,  /* never registered */
 };
