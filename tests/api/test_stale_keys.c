@@ -91,12 +91,14 @@ static void overwrite(const struct ut_end *end, utofu_vcq_id_t target, const str
 
     memset(end->mem, (int)~number, SIZE);
     memset(end->mem + SIZE, (int)number, SIZE);
-    ut_submit(&comm);
+    if (number % 4 != 3) { /* else the STag is the one used last when the next round begins */
+        ut_submit(&comm);
+        comm.rmt_stadd = atomic_load(ut_cell(1)) + number % BUFFERS * SIZE;
+        comm.flags |= UT_STRONG;
+    }
     comm.lcl_stadd += SIZE;
-    comm.rmt_stadd = atomic_load(ut_cell(1)) + number % BUFFERS * SIZE;
-    comm.flags |= UT_STRONG;
     ut_submit(&comm);
-    for (int i = 0; i < 2; i++)
+    for (int left = number % 4 != 3 ? 2 : 1; left > 0; left--)
         CHECK_OK(ut_await_mrq(end->vcq, &notice));
 }
 
