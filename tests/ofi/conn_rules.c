@@ -335,7 +335,7 @@ static void unmapped_memory_is_a_fault(void)
 
     CHECK(ofi_provider.reg(&prov->base, 0, at, 8192, PROV_ACCESS_READ | PROV_ACCESS_WRITE, &gone) ==
           0);
-    munmap(at + 4096, 4096);
+    CHECK(mprotect(at + 4096, 4096, PROT_NONE) == 0);
     for (uint32_t inside = 0; inside < 2; inside++) {
         connect_peer();
         memset(&message, 0, sizeof(message));
@@ -350,7 +350,7 @@ static void unmapped_memory_is_a_fault(void)
         disconnect();
     }
     CHECK(ofi_provider.reg(&prov->base, 0, at, 8192, PROV_ACCESS_READ, &gone) == -EFAULT);
-    munmap(at, 4096);
+    munmap(at, 8192);
 }
 
 /*
@@ -1040,7 +1040,7 @@ static void each_way_to_copy_copies(void)
 
     CHECK(ofi_provider.reg(&prov->base, 0, gone, 8192, PROV_ACCESS_READ | PROV_ACCESS_WRITE,
                            &gone_mr) == 0);
-    munmap(gone, 8192);
+    CHECK(mprotect(gone, 8192, PROT_NONE) == 0); /* unmapped, somebody might map it again */
     for (uint8_t way = BY_PROBE; way <= BY_LOADS; way++) {
         prov->copy_method = way;
         for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
@@ -1085,6 +1085,7 @@ static void each_way_to_copy_copies(void)
     }
     prov->copy_method = BY_PROBE;
     ofi_provider.dereg(&prov->base, gone_mr);
+    munmap(gone, 8192);
 }
 
 /* How memory is registered with fabrics that want it registered in other ways. */
@@ -1773,6 +1774,26 @@ static void connections_end_without_the_fabric(void)
     keeps_down = false;
 }
 
+/* Each connection sends to the endpoint that its peer has named. */
+static void messages_go_to_the_peer(void)
+{
+    fi_addr_t last = FI_ADDR_NOTAVAIL;
+
+    for (uint8_t name = 40; name < 43; name++) {
+        struct fp_ctrl_msg msg = make_ctrl(FP_CONN_REQUEST);
+        memset(msg.name, name, msg.name_size);
+        sign_and_send(&msg);
+        send_head(FP_START, 0);
+        forget();
+        CHECK(post_message(8) >= 0 && post_message(100) >= 0 && post_read(8, 0) == 0);
+        CHECK(DATA->num_sent == 3 && conn->name && conn->at == conn->name->at && conn->at != last);
+        for (unsigned int i = 0; i < 3; i++)
+            CHECK(DATA->log[i].to == conn->name->at);
+        last = conn->at;
+        disconnect();
+    }
+}
+
 /* Who goes to sleep acknowledges first. */
 static void sleepers_acknowledge_first(void)
 {
@@ -2134,6 +2155,7 @@ int main(void)
     last_messages_tell_what_was_refused();
     closed_connections_stay_while_used();
     connections_end_without_the_fabric();
+    messages_go_to_the_peer();
     sleepers_acknowledge_first();
     late_replies_break();
     read_only_memory_is_registered();

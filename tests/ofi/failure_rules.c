@@ -672,6 +672,20 @@ static void live_once(void)
     close_all();
 }
 
+static void rename_to_net(struct fi_info *info)
+{
+    strcpy(info->fabric_attr->prov_name, "net");
+    info->ep_attr->protocol = FI_PROTO_XNET;
+}
+
+static void live_over_net(void)
+{
+    open_all();
+    connect_peer();
+    disconnect();
+    close_all();
+}
+
 /* A queue that cannot be watched has its line; errors that name no operation are dropped. */
 static void queues_may_fail(void)
 {
@@ -916,6 +930,9 @@ int main(void)
     failed_registrations_are_not_tried_again();
     keys_for_the_fabric();
     leaves_nothing("a life", live_once);
+    fake_change = rename_to_net;
+    leaves_nothing("a life over net", live_over_net);
+    fake_change = NULL;
     queues_may_fail();
     closing_tells_the_peers();
     closing_waits_for_the_peer();

@@ -620,6 +620,12 @@ static void queued_operations_have_limits(void)
     x.flags = PROV_FENCE;
     CHECK(ops->write(a->conn, &x) == PROV_SRC_FREE);
     pump();
+    forget();
+    CHECK(ops->read(a->conn, &r) == 0); /* one is enough */
+    CHECK(ops->write(a->conn, &x) == -EAGAIN);
+    pump();
+    CHECK(a->dones == 1 && ops->write(a->conn, &x) == PROV_SRC_FREE);
+    pump();
     /* more than the ring takes: the rest follows */
     struct prov_xfer big =
         make_xfer(0, 0, (SP_SLOTS + 5) * SP_PAYLOAD < MEMORY ? (SP_SLOTS + 5) * SP_PAYLOAD : MEMORY,
