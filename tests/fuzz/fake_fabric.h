@@ -545,7 +545,12 @@ static int fake_trywait(struct fid_fabric *fabric, struct fid **fids, int count)
 
 /* A wait set, as queues of `net` have them. */
 static unsigned int fake_waits; /* calls of fi_wait() */
-static int fake_wait_fd = -1;
+static int fake_wait_fd = -1; /* of the last one */
+
+struct fake_wait_set {
+    struct fid_wait set;
+    int fd;
+};
 
 static int fake_wait(struct fid_wait *set, int timeout)
 {
@@ -556,15 +561,17 @@ static int fake_wait(struct fid_wait *set, int timeout)
 
 static int fake_wait_close(struct fid *fid)
 {
-    close(fake_wait_fd);
-    fake_wait_fd = -1;
-    return fake_close(fid);
+    struct fake_wait_set *made = fp_container_of(fid, struct fake_wait_set, set.fid);
+
+    close(made->fd);
+    free(made);
+    fake_num_open--;
+    return 0;
 }
 
 static int fake_wait_control(struct fid *fid, int command, void *arg)
 {
-    (void)fid;
-    *(int *)arg = fake_wait_fd;
+    *(int *)arg = fp_container_of(fid, struct fake_wait_set, set.fid)->fd;
     return command == FI_GETWAIT ? 0 : -FI_ENOSYS;
 }
 
@@ -574,14 +581,16 @@ static int fake_wait_open(struct fid_fabric *fabric, struct fi_wait_attr *attr,
     static struct fi_ops_wait ops = {.size = sizeof(ops), .wait = fake_wait};
     static struct fi_ops fid_ops = {
         .size = sizeof(fid_ops), .close = fake_wait_close, .control = fake_wait_control};
-    static struct fid_wait made = {.fid.ops = &fid_ops, .ops = &ops};
 
     (void)fabric;
     int rc = attr->wait_obj == FI_WAIT_FD ? fake_open("wait") : -FI_EINVAL;
-    if (rc == 0)
-        fake_wait_fd = fake_make_fd();
-    *set = rc == 0 ? &made : NULL;
-    return rc;
+    struct fake_wait_set *made = rc == 0 ? calloc(1, sizeof(*made)) : NULL;
+    if (!made)
+        return rc ? rc : -FI_ENOMEM;
+    made->set = (struct fid_wait){.fid.ops = &fid_ops, .ops = &ops};
+    made->fd = fake_wait_fd = fake_make_fd();
+    *set = &made->set;
+    return 0;
 }
 
 static int fake_fabric_open(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context)

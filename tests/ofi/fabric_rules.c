@@ -360,6 +360,7 @@ static void queues_of_net_have_wait_sets(void)
             fake_failure = -FI_ENOSYS;
             fake_good_calls = 0;
             unsigned int open = fake_num_open;
+            fake_wait_fd = -1;
             open_prov();
             bool has_set = net && !fails;
             CHECK((prov->control.fids.wait != NULL) == has_set);
