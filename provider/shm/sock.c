@@ -425,7 +425,7 @@ static void retry_after_shortage(struct sp_peer *peer, int error)
     if (error != 0)
         log_shortage(prov, error);
     release_segment(peer);
-    if (__atomic_load_n(&peer->refs, __ATOMIC_ACQUIRE) == 1) {
+    if (__atomic_load_n(&peer->refs, __ATOMIC_RELAXED) == 1) {
         sp_peer_mark_dead(peer, PROV_REASON_LOCAL);
         return;
     }
@@ -485,7 +485,7 @@ static void handle_refusal(struct sp_peer *peer, enum sp_refusal why)
     if (peer->refused_since_ms == 0)
         peer->refused_since_ms = now;
     if (may_pass && now - peer->refused_since_ms < USER_CHANGE_MS &&
-        __atomic_load_n(&peer->refs, __ATOMIC_ACQUIRE) > 1)
+        __atomic_load_n(&peer->refs, __ATOMIC_RELAXED) > 1)
         schedule_connect(peer, next_backoff_ms(prov, &peer->backoff_ms));
     else
         sp_peer_mark_dead(peer, PROV_REASON_REFUSED);

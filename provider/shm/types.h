@@ -47,7 +47,8 @@ struct sp_peer {
     LIST_ENTRY(sp_peer) next; /* in the list of peers, or in that of dead peers */
     struct ut_hash_entry by_producer_id, by_key; /* in the tables of the provider */
     struct sp_prov *prov;
-    uint32_t refs;        /* number of its connections, plus 1 for the table */
+    uint32_t refs;        /* number of its connections, plus 1 for the table; whoever drops the last
+                             one frees the peer, and for others it is a number alone */
     uint32_t state;       /* atomic; changed with prov->lock held */
     uint32_t cma;         /* atomic; 0: no cross-memory attach, use the rings */
     bool is_self;         /* this process itself, whose endpoints reach each other, too */

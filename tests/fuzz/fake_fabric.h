@@ -545,7 +545,7 @@ static int fake_trywait(struct fid_fabric *fabric, struct fid **fids, int count)
 
 /* A wait set, as queues of `net` have them. */
 static unsigned int fake_waits; /* calls of fi_wait() */
-static int fake_wait_fd = -1; /* of the last one */
+static int fake_wait_fd = -1;   /* of the last one */
 
 struct fake_wait_set {
     struct fid_wait set;

@@ -341,6 +341,26 @@ static void templates_are_found_and_freed(void)
     CHECK(!is_mapped(three) && !templates.tree);
 }
 
+/* Of a window the huge pages alone are mapped at once: the others may be holes. */
+static void huge_pages_alone_are_mapped(void)
+{
+    const off_t size = 4 * (off_t)SP_HUGE;
+    int fd = memfd_create("huge", MFD_CLOEXEC);
+
+    CHECK(fd >= 0 && ftruncate(fd, size) == 0);
+    void *at = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    CHECK(at != MAP_FAILED);
+    struct sp_huge_frames frames = {.first = (uintptr_t)at, .bits = 2 | 8};
+    CHECK(lseek(fd, 0, SEEK_DATA) == -1);
+    sp_huge_map(&frames);
+    if (lseek(fd, 0, SEEK_DATA) >= 0) { /* not before Linux 5.14 */
+        CHECK(lseek(fd, 0, SEEK_DATA) == (off_t)SP_HUGE);
+        CHECK(lseek(fd, 2 * (off_t)SP_HUGE, SEEK_DATA) == 3 * (off_t)SP_HUGE);
+    }
+    munmap(at, (size_t)size);
+    close(fd);
+}
+
 int main(void)
 {
     libraries_are_known();
@@ -350,5 +370,6 @@ int main(void)
     other_threads_are_looked_at();
     templates_have_the_attributes();
     templates_are_found_and_freed();
+    huge_pages_alone_are_mapped();
     return 0;
 }
