@@ -2101,6 +2101,38 @@ static void endpoints_reach_themselves(void)
     disconnect();
 }
 
+static void test_limits_and_ends(void)
+{
+    long_writes_are_offered();
+    short_messages_are_injected();
+    messages_in_flight_are_limited();
+    buffers_come_back();
+    early_messages_of_broken_connections_come_back();
+    connections_do_not_hide_each_other();
+    polls_have_a_limit();
+    failed_receives_are_kept();
+    lost_key_requests_are_repeated();
+    rma_writes_go_in_parts();
+    served_reads_lose_their_region();
+    pieces_are_not_offered();
+    too_many_offered_answers_break();
+    failed_transfers_make_way();
+    ends_tell_what_was_executed();
+    refusals_wait_for_earlier_operations();
+    last_messages_tell_what_was_refused();
+    closed_connections_stay_while_used();
+    connections_end_without_the_fabric();
+    messages_go_to_the_peer();
+    sleepers_acknowledge_first();
+    late_replies_break();
+    read_only_memory_is_registered();
+    few_bytes_are_stored();
+    connections_that_are_down_are_silent();
+    closing_connections_end();
+    limits_to_the_millisecond();
+    endpoints_reach_themselves();
+}
+
 int main(void)
 {
     struct prov_mr *stale;
@@ -2136,34 +2168,7 @@ int main(void)
     each_way_to_copy_copies();
     registrations_follow_the_mode();
     keys_are_kept_by_some_fabrics();
-    long_writes_are_offered();
-    short_messages_are_injected();
-    messages_in_flight_are_limited();
-    buffers_come_back();
-    early_messages_of_broken_connections_come_back();
-    connections_do_not_hide_each_other();
-    polls_have_a_limit();
-    failed_receives_are_kept();
-    lost_key_requests_are_repeated();
-    rma_writes_go_in_parts();
-    served_reads_lose_their_region();
-    pieces_are_not_offered();
-    too_many_offered_answers_break();
-    failed_transfers_make_way();
-    ends_tell_what_was_executed();
-    refusals_wait_for_earlier_operations();
-    last_messages_tell_what_was_refused();
-    closed_connections_stay_while_used();
-    connections_end_without_the_fabric();
-    messages_go_to_the_peer();
-    sleepers_acknowledge_first();
-    late_replies_break();
-    read_only_memory_is_registered();
-    few_bytes_are_stored();
-    connections_that_are_down_are_silent();
-    closing_connections_end();
-    limits_to_the_millisecond();
-    endpoints_reach_themselves();
+    test_limits_and_ends();
     close_all();
     return 0;
 }

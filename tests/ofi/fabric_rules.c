@@ -483,6 +483,30 @@ static void free_again(const char *what)
     calls_seen = 0;
 }
 
+/* Operations, going to sleep, and both ends of a connection. */
+static void operations_reserve_descriptors(struct prov_conn *asking)
+{
+    struct prov_xfer x = {.lcl = memory, .length = 8, .lkey = mr->lkey, .cookie = 1};
+    CHECK(ofi_provider.write(asking, &x) >= 0);
+    free_again("write");
+    CHECK(ofi_provider.read(asking, &x) == 0);
+    free_again("read");
+    CHECK(ofi_provider.send(asking, "a", 1, 0, 1) >= 0);
+    free_again("send");
+    ofi_provider.ep_arm((struct prov_ep *)ep, PROV_ARM_ALL);
+    free_again("ep_arm");
+    conn->broken = true;
+    ofi_provider.conn_close(asking);
+    free_again("conn_close");
+    conn = NULL;
+    uint8_t record[PROV_ADDR_MAX];
+    size_t size = ofi_provider.address(&prov->base, record);
+    struct prov_conn *made;
+    CHECK(ofi_provider.connect((struct prov_ep *)ep, record, size, 0, 5, "", 0, &conn, &made) == 0);
+    free_again("connect");
+    ofi_provider.conn_close(made);
+}
+
 static void low_descriptors_are_reserved(void)
 {
     const struct prov_ep_attr attr = {.id = 99, .callbacks = &callbacks};
@@ -524,25 +548,7 @@ static void low_descriptors_are_reserved(void)
     fake_on_call = check_reserved;
     ofi_provider.dereg(&prov->base, some);
     free_again("dereg");
-    struct prov_xfer x = {.lcl = memory, .length = 8, .lkey = mr->lkey, .cookie = 1};
-    CHECK(ofi_provider.write(asking, &x) >= 0);
-    free_again("write");
-    CHECK(ofi_provider.read(asking, &x) == 0);
-    free_again("read");
-    CHECK(ofi_provider.send(asking, "a", 1, 0, 1) >= 0);
-    free_again("send");
-    ofi_provider.ep_arm((struct prov_ep *)ep, PROV_ARM_ALL);
-    free_again("ep_arm");
-    conn->broken = true;
-    ofi_provider.conn_close(asking);
-    free_again("conn_close");
-    conn = NULL;
-    uint8_t record[PROV_ADDR_MAX];
-    size_t size = ofi_provider.address(&prov->base, record);
-    struct prov_conn *made;
-    CHECK(ofi_provider.connect((struct prov_ep *)ep, record, size, 0, 5, "", 0, &conn, &made) == 0);
-    free_again("connect");
-    ofi_provider.conn_close(made);
+    operations_reserve_descriptors(asking);
     calls_seen = 0;
     ofi_provider.ep_close((struct prov_ep *)ep);
     free_again("ep_close");

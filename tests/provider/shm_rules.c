@@ -461,16 +461,30 @@ static void data_arrive(void)
     }
 }
 
-/* Which memory an operation may touch. */
-static void keys_are_checked(void)
+/* Writes whose source needs no key, and memory that the core accesses itself. */
+static void direct_accesses_are_checked(uint32_t read_only)
 {
-    enum { NONE, LCL_BAD, RMT_BAD, RMT_FORMER, RMT_READ_ONLY, RMT_WRITE_ONLY, LCL_READ_ONLY };
-    static const struct {
-        int key;
-        ptrdiff_t lcl, rmt; /* moved by */
-        uint32_t length;
-        int write, read; /* 0: executed */
-    } cases[] = {{NONE, 0, 0, MEMORY, 0, 0},
+    struct prov_xfer inlined = make_xfer(0, 0, 8, PROV_INLINE); /* needs no key */
+    inlined.lkey = 5;
+    CHECK(ops->write(a->conn, &inlined) & PROV_SRC_FREE);
+    pump();
+    void *at = ops->direct(a->conn, (uintptr_t)target + 8, 8, mr_b->rkey);
+    CHECK((at != NULL) == (way == MAPPED));
+    CHECK(!ops->direct(a->conn, (uintptr_t)target + MEMORY - 7, 8, mr_b->rkey));
+    CHECK(!ops->direct(a->conn, (uintptr_t)target, 8, read_only));
+    if (at) {
+        memset(at, 0x77, 8);
+        CHECK(target[8] == 0x77 && target[15] == 0x77);
+    }
+}
+
+enum { NONE, LCL_BAD, RMT_BAD, RMT_FORMER, RMT_READ_ONLY, RMT_WRITE_ONLY, LCL_READ_ONLY };
+static const struct {
+    int key;
+    ptrdiff_t lcl, rmt; /* moved by */
+    uint32_t length;
+    int write, read; /* 0: executed */
+} key_cases[] = {{NONE, 0, 0, MEMORY, 0, 0},
                  {NONE, 0, MEMORY - 1, 1, 0, 0},
                  {NONE, MEMORY - 1, 0, 1, 0, 0},
                  {NONE, 0, MEMORY - 7, 8, -EACCES, -EACCES},
@@ -489,6 +503,10 @@ static void keys_are_checked(void)
                  {RMT_READ_ONLY, 0, 0, 8, -EACCES, 0},
                  {RMT_WRITE_ONLY, 0, 0, 8, 0, -EACCES},
                  {LCL_READ_ONLY, 0, 0, 8, 0, -EPERM}};
+
+/* Which memory an operation may touch. */
+static void keys_are_checked(void)
+{
     struct prov_mr *former, *read_only, *write_only, *lcl_read_only;
 
     CHECK(ops->reg(b->prov, 0, target, MEMORY, RW, &former) == 0);
@@ -498,23 +516,24 @@ static void keys_are_checked(void)
     CHECK(ops->reg(b->prov, 0, target, MEMORY, PROV_ACCESS_WRITE, &write_only) == 0);
     CHECK(ops->reg(a->prov, 0, shared[A], MEMORY, PROV_ACCESS_READ, &lcl_read_only) == 0);
     for (int pass = 0; pass < 2; pass++) { /* with a good one before, which may be remembered */
-        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        for (size_t i = 0; i < sizeof(key_cases) / sizeof(key_cases[0]); i++) {
             for (int reads = 0; reads < 2; reads++) {
                 struct prov_xfer x = make_xfer(0, 0, 64, 0);
                 int rc = pass ? reads ? ops->read(a->conn, &x) : ops->write(a->conn, &x) : 0;
                 CHECK(rc >= 0);
                 pump();
-                x = make_xfer((size_t)cases[i].lcl, (size_t)cases[i].rmt, cases[i].length, 0);
-                x.lkey = cases[i].key == LCL_BAD         ? 5
-                         : cases[i].key == LCL_READ_ONLY ? lcl_read_only->lkey
-                                                         : x.lkey;
-                x.rkey = cases[i].key == RMT_BAD          ? 5
-                         : cases[i].key == RMT_FORMER     ? former_key
-                         : cases[i].key == RMT_READ_ONLY  ? read_only->rkey
-                         : cases[i].key == RMT_WRITE_ONLY ? write_only->rkey
-                                                          : x.rkey;
+                x = make_xfer((size_t)key_cases[i].lcl, (size_t)key_cases[i].rmt,
+                              key_cases[i].length, 0);
+                x.lkey = key_cases[i].key == LCL_BAD         ? 5
+                         : key_cases[i].key == LCL_READ_ONLY ? lcl_read_only->lkey
+                                                             : x.lkey;
+                x.rkey = key_cases[i].key == RMT_BAD          ? 5
+                         : key_cases[i].key == RMT_FORMER     ? former_key
+                         : key_cases[i].key == RMT_READ_ONLY  ? read_only->rkey
+                         : key_cases[i].key == RMT_WRITE_ONLY ? write_only->rkey
+                                                              : x.rkey;
                 forget();
-                int wanted = reads ? cases[i].read : cases[i].write;
+                int wanted = reads ? key_cases[i].read : key_cases[i].write;
                 rc = reads ? ops->read(a->conn, &x) : ops->write(a->conn, &x);
                 if ((rc < 0 ? rc : 0) != wanted)
                     printf("%s %d, %d: %d\n", way_names[way], (int)i, reads, rc);
@@ -525,18 +544,7 @@ static void keys_are_checked(void)
             }
         }
     }
-    struct prov_xfer inlined = make_xfer(0, 0, 8, PROV_INLINE); /* needs no key */
-    inlined.lkey = 5;
-    CHECK(ops->write(a->conn, &inlined) & PROV_SRC_FREE);
-    pump();
-    void *at = ops->direct(a->conn, (uintptr_t)target + 8, 8, mr_b->rkey);
-    CHECK((at != NULL) == (way == MAPPED));
-    CHECK(!ops->direct(a->conn, (uintptr_t)target + MEMORY - 7, 8, mr_b->rkey));
-    CHECK(!ops->direct(a->conn, (uintptr_t)target, 8, read_only->rkey));
-    if (at) {
-        memset(at, 0x77, 8);
-        CHECK(target[8] == 0x77 && target[15] == 0x77);
-    }
+    direct_accesses_are_checked(read_only->rkey);
     ops->dereg(a->prov, lcl_read_only);
     ops->dereg(b->prov, read_only);
     ops->dereg(b->prov, write_only);
