@@ -505,6 +505,44 @@ static void memory_is_remapped_and_restored(void)
     CHECK(remap.exchange.fd == -1 && remap.exchange.uffd == -1 && !sp_remap_may_remap(&remap));
 }
 
+/* Memory that the program has unmapped or moved: its pages are freed, or restored where they are.
+ */
+static void moved_memory_is_restored(void)
+{
+    struct sp_remap remap;
+
+    sp_remap_open(&remap, false);
+    if (remap.exchange.fd < 0)
+        return;
+    threads_blocked = 1;
+    for (int moved = 0; moved < 2; moved++) {
+        uint8_t *at = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        uint64_t lo = (uintptr_t)at;
+        madvise(at, BYTES, MADV_NOHUGEPAGE);
+        CHECK(remap_now(&remap, lo, lo + BYTES) == BYTES);
+        memset(at, 0x55, BYTES);
+        CHECK(in_memfd(&remap, lo) == 0x55);
+        uint8_t *now = NULL;
+        if (moved)
+            CHECK((now = mremap(at, BYTES, BYTES, MREMAP_MAYMOVE | MREMAP_FIXED,
+                                mmap(NULL, BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                                     0))) != MAP_FAILED);
+        else
+            CHECK(munmap(at, BYTES) == 0);
+        CHECK(restore_now(&remap, lo, lo + BYTES) == 0);
+        CHECK(in_memfd(&remap, lo) == 0 && in_memfd(&remap, lo + BYTES - 1) == 0);
+        for (size_t i = 0; moved && i < BYTES; i += 61)
+            CHECK(now[i] == 0x55);
+        if (moved) {
+            now[0] = 0x66;
+            CHECK(in_memfd(&remap, lo) == 0);
+            munmap(now, BYTES);
+        }
+    }
+    threads_blocked = -1;
+    sp_remap_close(&remap);
+}
+
 /* What is never remapped. */
 static void other_memory_is_left_alone(void)
 {
@@ -570,6 +608,7 @@ int main(void)
     old_kernels_are_known();
     huge_pages_may_be_forbidden();
     memory_is_remapped_and_restored();
+    moved_memory_is_restored();
     other_memory_is_left_alone();
     return 0;
 }

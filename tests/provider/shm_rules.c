@@ -124,7 +124,7 @@ void __wrap_ut_log_write(enum ut_log_level level, const char *category, const ch
 {
     va_list ap;
 
-    CHECK(strcmp(category, "shm") == 0);
+    CHECK(strcmp(category, "shm") == 0 || strcmp(category, "process") == 0);
     va_start(ap, fmt);
     vsnprintf(lines[level], sizeof(lines[level]), fmt, ap);
     va_end(ap);
@@ -587,6 +587,8 @@ static void rings_fill_up(void)
         CHECK(send_bytes(a, 8, 0) == -EAGAIN);
         struct prov_xfer x = make_xfer(0, 0, 8, PROV_NOTIFY);
         CHECK(ops->write(a->conn, &x) == -EAGAIN);
+        x.flags = 0; /* needs no slot */
+        CHECK(ops->write(a->conn, &x) == (PROV_COMPLETE | PROV_SRC_FREE));
         CHECK(b->messages == 0);
         pump();
         CHECK(b->messages == SP_SLOTS && b->notices == 0);
@@ -1468,6 +1470,22 @@ static void executed_operations_are_done(void)
     close_way();
 }
 
+/* The program has closed the descriptors: connections to other processes go down. */
+static void connections_end_without_descriptors(void)
+{
+    open_way(MAPPED);
+    CHECK(!ops->ep_arm(a->ep, PROV_ARM_SOLICITED));
+    close(sp_prov_of(a->prov)->epoll_fd);
+    forget_lines();
+    CHECK(ops->progress(a->prov) > 0 && a->wakes == 1); /* it is polled from now on */
+    poll_side(a);
+    CHECK(a->downs == 1 && a->reason == PROV_REASON_LOCAL && !a->conn);
+    CHECK(connect_to(a, B + 1, "again") == 0);
+    poll_side(a);
+    CHECK(a->downs == 2 && a->reason == PROV_REASON_LOCAL);
+    close_way();
+}
+
 /* Alone on its host a process maps nothing. */
 static void lonely_processes_map_nothing(void)
 {
@@ -1633,6 +1651,7 @@ int main(void)
     connections_share_their_peer();
     executed_operations_are_done();
     lonely_processes_map_nothing();
+    connections_end_without_descriptors();
     opening_may_fail();
     memory_may_be_short();
     queues_may_lack_memory();
