@@ -29,8 +29,8 @@ static int count_notes(int fd, enum sp_dgram_type type)
     struct sp_dgram d;
     int n = 0;
 
-    while (recv(fd, &d, sizeof(d), MSG_DONTWAIT) == (ssize_t)sizeof(d))
-        n += d.type == type;
+    for (; recv(fd, &d, sizeof(d), MSG_DONTWAIT) == (ssize_t)sizeof(d); n++)
+        CHECK(d.type == type); /* and no other */
     return n;
 }
 

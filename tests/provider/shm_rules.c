@@ -1470,6 +1470,39 @@ static void executed_operations_are_done(void)
     close_way();
 }
 
+/* Data for a read that are more than was asked for, or come twice, are ignored. */
+static void bad_data_of_reads_are_ignored(void)
+{
+    static const struct {
+        uint16_t size;
+        uint64_t offset;
+        bool stored;
+    } cases[] = {{8, 0, true}, {9, 0, false}, {16, 0, false}, {8, 8, false}, {4, 4, false}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        open_way(RINGS);
+        struct prov_xfer x = make_xfer(0, 0, 8, 0);
+        CHECK(ops->read(a->conn, &x) == 0);
+        memset(shared[A], 0xee, 64);
+        struct sp_conn *c = conn_of(b);
+        uint64_t pos;
+        struct sp_slot *slot = sp_ring_claim(c->ring, c->peer->id_in_peer_rings, &pos);
+        CHECK(slot);
+        slot->conn = c->rmt_conn_id;
+        slot->kind = SP_KIND_DATA;
+        slot->flags = SP_SLOT_LAST;
+        slot->size = cases[i].size;
+        slot->extra = 1; /* the first operation */
+        slot->chunk.addr = cases[i].offset;
+        memset(slot->chunk.bytes, 0x11, sizeof(slot->chunk.bytes));
+        sp_ring_publish(c->ring, slot, pos, c->peer->id_in_peer_rings);
+        poll_side(a);
+        for (size_t k = 0; k < 64; k++)
+            CHECK(shared[A][k] == (cases[i].stored && k < 8 ? 0x11 : 0xee));
+        close_way();
+    }
+}
+
 /* The program has closed the descriptors: connections to other processes go down. */
 static void connections_end_without_descriptors(void)
 {
@@ -1652,6 +1685,7 @@ int main(void)
     executed_operations_are_done();
     lonely_processes_map_nothing();
     connections_end_without_descriptors();
+    bad_data_of_reads_are_ignored();
     opening_may_fail();
     memory_may_be_short();
     queues_may_lack_memory();
