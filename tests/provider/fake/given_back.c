@@ -36,43 +36,38 @@ static struct taken look(void)
     return now;
 }
 
-static void poll_both(unsigned int times)
-{
-    struct fake_answers answers = {0};
-
-    for (unsigned int i = 0; i < times; i++) {
-        fake_poll(origin, &answers);
-        fake_poll(peer, &answers);
-    }
-}
-
-static void wait_for_notice(utofu_vcq_hdl_t vcq, utofu_vcq_hdl_t other, int type)
+/* Polls until a notice of this type is there; other notices of the VCQ are dropped. */
+static void await(utofu_vcq_hdl_t vcq, int type)
 {
     struct utofu_mrq_notice notice;
+    void *cbdata;
     int rc;
 
     POLL_UNTIL((rc = utofu_poll_mrq(vcq, 0, &notice)) == UTOFU_SUCCESS &&
                    notice.notice_type == type,
-               (void)utofu_poll_tcq(other, 0, &(void *){NULL}));
+               (void)utofu_poll_tcq(vcq == origin ? peer : origin, 0, &cbdata));
 }
+
+static const unsigned long both =
+    UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE;
 
 static void talk(void)
 {
-    const unsigned long both =
-        UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE | UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE;
-
     put_there(both);
-    wait_for_notice(peer, origin, UTOFU_MRQ_TYPE_RMT_PUT);
+    await(peer, UTOFU_MRQ_TYPE_RMT_PUT);
+    await(origin, UTOFU_MRQ_TYPE_LCL_PUT);
     put_back(both);
-    wait_for_notice(origin, peer, UTOFU_MRQ_TYPE_RMT_PUT);
+    await(origin, UTOFU_MRQ_TYPE_RMT_PUT);
+    await(peer, UTOFU_MRQ_TYPE_LCL_PUT);
     CHECK(utofu_get(origin, peer_id, lcl, rmt, 8, 0, UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, NULL) ==
           UTOFU_SUCCESS);
+    await(origin, UTOFU_MRQ_TYPE_LCL_GET);
     CHECK(utofu_armw8(peer, origin_id, UTOFU_ARMW_OP_ADD, 1, back_rmt, 0,
                       UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE, NULL) == UTOFU_SUCCESS);
-    poll_both(200);
+    await(peer, UTOFU_MRQ_TYPE_LCL_ARMW);
 }
 
-/* Puts to and from many STags, so that tables grow. */
+/* Puts to many STags, so that tables grow; half of them stay registered. */
 static void register_many(void)
 {
     static uint64_t words[STAGS];
@@ -80,9 +75,9 @@ static void register_many(void)
 
     for (int i = 0; i < STAGS; i++) {
         CHECK(utofu_reg_mem(peer, &words[i], 8, 0, &stadds[i]) == UTOFU_SUCCESS);
-        CHECK(utofu_put(origin, peer_id, lcl, stadds[i], 8, 0,
-                        UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE, NULL) == UTOFU_SUCCESS);
-        poll_both(30);
+        CHECK(utofu_put(origin, peer_id, lcl, stadds[i], 8, 0, both, NULL) == UTOFU_SUCCESS);
+        await(peer, UTOFU_MRQ_TYPE_RMT_PUT);
+        await(origin, UTOFU_MRQ_TYPE_LCL_PUT);
     }
     for (int i = 0; i < STAGS; i += 2)
         CHECK(utofu_dereg_mem(peer, stadds[i], 0) == UTOFU_SUCCESS);
@@ -91,11 +86,14 @@ static void register_many(void)
 static void break_once(void)
 {
     fake_breaks = true;
-    put_there(UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE);
-    poll_both(100);
+    put_there(both);
+    await(peer, UTOFU_MRQ_TYPE_RMT_PUT);
+    await(origin, UTOFU_MRQ_TYPE_LCL_PUT);
     fake_loses = true;
-    put_back(UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE);
-    poll_both(100);
+    put_back(both);
+    await(origin, UTOFU_MRQ_TYPE_RMT_PUT);
+    await(peer, UTOFU_MRQ_TYPE_LCL_PUT);
+    fake_breaks = fake_loses = false;
 }
 
 /* Steps of a life: each bit is one. */
