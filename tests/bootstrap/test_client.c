@@ -199,6 +199,21 @@ static void idle(void)
     ut_job_client_stop();
 }
 
+/* Tells when no server has been found yet. */
+static void first(void)
+{
+    char text[400];
+
+    start_client();
+    while (!ut_job_client_explain_absence(text, sizeof(text)))
+        usleep(100);
+    printf("absent\n");
+    publish();
+    look_up(2, WAIT_MS);
+    explain();
+    ut_job_client_stop();
+}
+
 static void start_process(void (*body)(void))
 {
     int ends[2];
@@ -630,6 +645,24 @@ Test(client, tries_again)
     expect_end();
     CHECK_OUTPUT(
         "published: yes\n2 is there\nnothing to explain\n2 descriptors more, 0 at the end\n");
+}
+
+Test(client, server_that_comes_later_is_not_absent)
+{
+    char line[7];
+
+    make_root();
+    start_process(first);
+    cr_assert_eq(read(process.output, line, sizeof(line)), (ssize_t)sizeof(line));
+    cr_assert_eq(strncmp(line, "absent\n", sizeof(line)), 0);
+    listen_at_root();
+    server.fd = accept(server.listen, NULL, NULL);
+    welcome();
+    take_record();
+    expect(UT_JOB_WIRE_LOOKUP);
+    answer(UT_JOB_WIRE_OK, "there", 5);
+    expect_end();
+    CHECK_OUTPUT("published: yes\n2 is there\nnothing to explain\n");
 }
 
 /* Nobody listens. */

@@ -11,6 +11,7 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -623,4 +624,39 @@ Test(rendezvous, another_user_is_turned_away)
     /* the bad twin: the same by this user is accepted */
     struct peer p = open_peer();
     close(p.fd);
+}
+
+static unsigned int count_descriptors(void)
+{
+    unsigned int n = 0;
+
+    for (int fd = 0; fd < 200; fd++)
+        n += fcntl(fd, F_GETFD) >= 0;
+    return n;
+}
+
+/* Connections with and without a hello, and the name: another server may have it at once. */
+Test(rendezvous, server_gives_everything_back)
+{
+    struct peer a = open_peer(), b = open_peer();
+
+    drop_descriptor();
+    cr_assert_eq(hello(&a, 1, SIZE), UT_JOB_WIRE_OK);
+    drop_descriptor();
+    unsigned int before = count_descriptors();
+    ut_job_server_destroy(server);
+    /* two connections; the name's, epoll's and the records' */
+    cr_assert_eq(count_descriptors(), before - 5);
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    cr_assert(connect(fd, (struct sockaddr *)&root.address, root.address_len) != 0 &&
+              errno == ECONNREFUSED);
+    close(fd);
+    cr_assert_eq(ut_job_server_create(&server, &root, SIZE, &key), 0);
+    cr_assert_eq(count_descriptors(), before - 2);
+    /* the name is taken: nothing stays */
+    struct ut_job_server *second;
+    cr_assert_eq(ut_job_server_create(&second, &root, SIZE, &key), -EADDRINUSE);
+    cr_assert_eq(count_descriptors(), before - 2);
+    close(a.fd);
+    close(b.fd);
 }
