@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "../harness/fake_clock.h"
+#include "../harness/held_locks.h"
 #include "bootstrap/channel.h"
 #include "bootstrap/client.h"
 #include "bootstrap/job.h"

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../harness/held_locks.h"
 #include "bootstrap/job.h"
 #include "bootstrap/nodes.h"
 #include "bootstrap/ops.h"

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "../harness/fake_clock.h"
+#include "../harness/held_locks.h"
 #include "bootstrap/ops.h"
 #include "bootstrap/request.h"
 #include "util/clock.h"

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "../harness/fake_clock.h"
+#include "../harness/held_locks.h"
 #include "bootstrap/store.h"
 #include "peers/peers.h"
 #include "process/cqs.h"
