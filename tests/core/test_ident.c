@@ -222,3 +222,21 @@ Test(ident, shapes_are_as_flat_as_possible)
             cr_assert(ut_coords_of_node(&s, table[i].nodes - 1, &last));
     }
 }
+
+/* An id has a path if its default path is not the owner's own a, b, c. */
+Test(ident, path_of_an_id_is_told_from_the_owners_own)
+{
+    for (unsigned int own = 0; own < UT_NUM_PATHS; own++) {
+        for (unsigned int other = 0; other < UT_NUM_PATHS; other++) {
+            struct ut_vcq_ident vcq = {
+                .coords = {{255, 0, 170, (uint8_t)(own & 1), (uint8_t)(own / 4),
+                            (uint8_t)(own >> 1 & 1)}},
+                .tni = (uint16_t)(other % UT_NUM_TNIS),
+                .cq = 4095,
+                .cmp = 5,
+                .path = {(uint8_t)(other & 1), (uint8_t)(other / 4), (uint8_t)(other >> 1 & 1)}};
+            cr_assert_eq(ut_vcq_id_has_path(ut_vcq_id_pack(&vcq)), own != other);
+            cr_assert(!ut_vcq_id_has_path(ut_vcq_id_canonical(&vcq)));
+        }
+    }
+}

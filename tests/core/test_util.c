@@ -610,6 +610,29 @@ Test(util_last_error, is_that_of_the_thread)
     cr_assert_str_eq(text, "7 and 8");
 }
 
+/* Without memory for its text; the caller's errno stays in any case. */
+Test(util_last_error, needs_memory_for_its_text)
+{
+    char text[UT_LAST_ERROR_TEXT];
+    struct rlimit limit, none;
+
+    cr_assert_eq(getrlimit(RLIMIT_AS, &limit), 0);
+    none = (struct rlimit){.rlim_cur = 1, .rlim_max = limit.rlim_max};
+    setrlimit(RLIMIT_AS, &none);
+    errno = E2BIG;
+    ut_last_error_text(UTOFU_ERR_FULL, "lost");
+    int error = errno;
+    setrlimit(RLIMIT_AS, &limit);
+    cr_assert_eq(error, E2BIG);
+    ut_last_error_get(text, sizeof(text), false);
+    cr_assert_str_eq(text, "out of memory: there is no room for the text of this error");
+    errno = E2BIG;
+    ut_last_error_text(UTOFU_ERR_FULL, "kept");
+    cr_assert_eq(errno, E2BIG);
+    ut_last_error_get(text, sizeof(text), false);
+    cr_assert_str_eq(text, "kept");
+}
+
 /*
  * Counted lines, delays, codes, hosts
  */
