@@ -74,6 +74,40 @@ Test(held, each_empty_poll_starts_twice_as_many)
 }
 
 /* The program may be waiting for what is under way. */
+/* A communication that lingers keeps those behind it, and none before it, until its time is over.
+ */
+Test(held, lingering_one_keeps_those_behind_it)
+{
+    const uint64_t later = UINT64_MAX, over = 1;
+    struct ut_check_op *ops;
+
+    make_vcq();
+    ops = vcq.check->ops;
+    vcq.toq_head = vcq.toq_exec = vcq.toq_tail = 5;
+    hold(6);
+    cr_assert_eq(ut_origins_count_startable(&vcq, 6), 6);
+    cr_assert_eq(vcq.check->lingers_since, 0);
+    for (uint32_t i = 0; i < 6; i++) {
+        ops[5 + i].lingers = later;
+        cr_assert_eq(ut_origins_count_startable(&vcq, 6), i, "%u", i);
+        cr_assert_eq(ut_origins_count_startable(&vcq, i), i, "no more than may start");
+        ops[5 + i].lingers = over;
+        cr_assert_eq(ut_origins_count_startable(&vcq, 6), 6, "%u", i);
+        cr_assert_eq(ops[5 + i].lingers, 0);
+    }
+    ops[5].lingers = later;
+    vcq.idle_polls = 7;
+    cr_assert_eq(ut_origins_count_startable(&vcq, 6), 0);
+    uint64_t since = vcq.check->lingers_since;
+    cr_assert(since > 0 && vcq.check->polls_before == 8);
+    vcq.idle_polls = 9;
+    cr_assert_eq(ut_origins_count_startable(&vcq, 6), 0);
+    cr_assert(vcq.check->lingers_since == since && vcq.check->polls_before == 10);
+    ops[5].lingers = 0;
+    cr_assert_eq(ut_origins_count_startable(&vcq, 6), 6);
+    cr_assert_eq(vcq.check->lingers_since, 0);
+}
+
 Test(held, nothing_starts_for_a_while_beside_what_is_under_way)
 {
     uint32_t polls = 2;
