@@ -130,3 +130,24 @@ Test(offered, nothing_without_a_recording)
     poll_tcq();
     cr_assert_eq(offered.count, 0);
 }
+
+/* The entries that are not polled stay, where another put has no room. */
+Test(offered, full_toq_of_a_recorded_vcq_is_busy)
+{
+    enum { ENTRIES = 2048 };
+    void *cbdata;
+    int rc;
+
+    open_vcq(true);
+    for (uintptr_t i = 1; i <= ENTRIES; i++)
+        cr_assert_eq(utofu_put(vcq, id, stadd, stadd + 4096, 8, 0, FLAGS, (void *)i), 0, "%zu", i);
+    for (uintptr_t i = 1; i <= 3; i++)
+        cr_assert_eq(utofu_put(vcq, id, stadd, stadd + 4096, 8, 0, FLAGS, (void *)(ENTRIES + i)),
+                     UTOFU_ERR_BUSY);
+    for (uintptr_t i = 1; i <= ENTRIES; i++) {
+        while ((rc = utofu_poll_tcq(vcq, 0, &cbdata)) == UTOFU_ERR_NOT_FOUND)
+            ;
+        cr_assert(rc == 0 && cbdata == (void *)i, "%zu", i);
+    }
+    close_vcq();
+}
