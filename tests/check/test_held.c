@@ -397,3 +397,35 @@ Test(held, padded_put_meets_what_is_in_its_line)
     cr_assert_eq(report_one(UT_DESC_PIGGYBACK, 0, 8), 0);
     end(child);
 }
+
+/*
+ * Ranges
+ */
+
+/* All pairs of short ranges, also empty ones, which overlap with nothing. */
+Test(held, ranges_overlap_if_they_have_a_byte_in_common)
+{
+    enum { END = 5 };
+
+    for (uint64_t i = 0; i < (END + 1) * (END + 1) * (END + 1) * (END + 1); i++) {
+        struct ut_range a = {i % (END + 1), i / (END + 1) % (END + 1)},
+                        b = {i / 36 % (END + 1), i / 216};
+        bool common = false;
+        for (uint64_t byte = 0; byte < END; byte++)
+            common |= byte >= a.from && byte < a.to && byte >= b.from && byte < b.to;
+        cr_assert_eq(ut_ranges_overlap(a, b), common, "%d-%d %d-%d", (int)a.from, (int)a.to,
+                     (int)b.from, (int)b.to);
+    }
+}
+
+Test(held, lines_of_a_range_are_all_that_it_touches)
+{
+    const uint64_t line = UT_CACHE_LINE;
+
+    for (uint64_t from = line - 2; from <= line + 2; from++)
+        for (uint64_t to = from + 1; to <= 2 * line + 2; to++) {
+            struct ut_range lines = ut_lines_of((struct ut_range){from, to});
+            cr_assert_eq(lines.from, from < line ? 0 : line);
+            cr_assert_eq(lines.to, to <= line ? line : to <= 2 * line ? 2 * line : 3 * line);
+        }
+}
