@@ -215,6 +215,24 @@ def numbered(own_numbers, late, rounds=14, polls_first=False):
     return job
 
 
+def two_tellers(rounds=14):
+    """Notices of two ranks that a third one polls, of which only one's are needed at once."""
+    job = recordings.Job(3, HEADER)
+    for i in range(rounds):
+        at = 30000 * (i + 1)
+        for rank in (0, 1):
+            job.threads[rank].put((rank, 0, 0), (2, 0, 0), 64, job.flag("REMOTE_MRQ_NOTICE"), edata=i % 3 if rank else 7,
+                                  at=at + 500 * rank)
+        thread = job.threads[2]
+        thread.region("step", at=at).mrq((2, 0, 0), "RMT_PUT", (0, 0, 0), 7, at=at + 3000)
+        thread.mrq((2, 0, 0), "RMT_PUT", (1, 0, 0), i % 3, at=at + 3500 + 100 * (i % 2))
+        thread.put((2, 0, 0), (0, 0, 0), 128, 0, stadd=2 << 20, at=at + 5000, compute=700)
+        if i % 2:
+            thread.put((2, 0, 0), (1, 0, 0), 256, 0, stadd=2 << 20, at=at + 7000, compute=900)
+        thread.region("step", False, at=at + 15000)
+    return job
+
+
 def back_and_forth():
     """A put and a get between the same ranks, one after the other: parts of the critical path."""
     job = recordings.Job(2, HEADER)
@@ -394,6 +412,9 @@ def questions(folder):
             job = numbered(own_numbers, late).write(folder, "numbered")
             yield f"numbered: {own_numbers}, late: {late}", job, ["--compute", "1"]
             yield f"numbered: {own_numbers}, late: {late}, compared", job, ["--compare"]
+    job = two_tellers().write(folder, "tellers")
+    yield "two tellers", job, ["--json", "--compute", "1"]
+    yield "two tellers, compared", job, ["--compare"]
     yield "numbered, polled at once", numbered(True, 2, polls_first=True).write(folder, "numbered"), ["--compute", "1"]
     job = all_to(lambda r: [(r + 1) % 48, (r + 7) % 48, (r * 5 + 3) % 48, 47 - r], 30000, 48).write(folder, "torus")
     yield "tori", job, [*narrow, "--allocation", "4x1x1", "--torus", "xyz", "--json", "--what-if", "tni=spread"]
@@ -479,7 +500,8 @@ def refusals(folder):
             (r"^name = .*", 'name = "a\\\\b"'), (r"^name = .*", 'name = "' + 127 * "n" + '"'),
             (r"^name = .*", 'name = "' + 128 * "n" + '"'), (r"^hop_ns = .*", "hop_ns = 1" + 499 * " "),
             (r"^hop_ns = .*", "hop_ns = 1" + 500 * " "), (r"^hop_ns = .*", "hop_ns = 1" + 501 * " "),
-            (r"^hop_ns = .*", "= 1"), (r"^hop_ns = .*", "hop_ns = 1e"), (r"^hop_ns = .*", "hop_ns 1"))):
+            (r"^hop_ns = .*", "= 1"), (r"^hop_ns = .*", "hop_ns = true"),
+            (r"^hop_ns = .*", "hop_ns = false"), (r"^hop_ns = .*", "hop_ns = truely"), (r"^hop_ns = .*", "hop_ns = false 1"), (r"^hop_ns = .*", "hop_ns = 1e"), (r"^hop_ns = .*", "hop_ns 1"))):
         machine = changed_machine(folder, f"bad{number}", change)
         yield f"{change}: {refusal(job, ['-m', machine])}"
     for options in (["--allocation", "1x1"], ["--allocation", "257x1x1"], ["--torus", "xq"], ["--compute", "x"],
