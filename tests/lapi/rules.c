@@ -2207,6 +2207,15 @@ static void progress_polls_from_time_to_time(void)
     la.progress.iterations = la.progress.idle_count = 6;
     CHECK(polls_of(1) == 16 && num_notices == 4);
     progress();
+    num_tcq_polls = 0; /* the TCQ has errors alone: it is polled at each 32nd poll of notices */
+    la.net.port.polls = 0;
+    for (int i = 0; i < 64; i++)
+        CHECK(!la_net_poll() && num_tcq_polls == (i + 1) / 32);
+    sent[num_sent++] = NULL;
+    sent[num_sent++] = NULL;
+    for (int i = 0; i < 32; i++)
+        CHECK(la_net_poll() == (i == 31)); /* what has happened is told, and all is taken */
+    CHECK(num_sent == 0);
     la.control.words->lanes_requested = 0; /* nothing comes in memory: notices alone tell */
     la.progress.iterations = la.progress.idle_count = 1;
     CHECK(polls_of(4) == 4);
