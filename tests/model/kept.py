@@ -21,7 +21,7 @@ sys.dont_write_bytecode = True
 import recordings  # noqa: E402
 from recordings import ARMW, GET, NOP, PUT  # noqa: E402
 from schedules import Rank  # noqa: E402
-from test_model import bad_blocks, mpi_calls  # noqa: E402
+from test_model import bad_blocks, mpi_calls, region_names  # noqa: E402
 
 HEADER, MODEL, MACHINES = (os.environ[name] for name in ("HEADER", "MODEL", "MACHINES"))
 KEPT = Path(__file__).with_name("kept.txt")
@@ -221,8 +221,8 @@ def two_tellers(rounds=14):
     for i in range(rounds):
         at = 30000 * (i + 1)
         for rank in (0, 1):
-            job.threads[rank].put((rank, 0, 0), (2, 0, 0), 64, job.flag("REMOTE_MRQ_NOTICE"), edata=i % 3 if rank else 7,
-                                  at=at + 500 * rank)
+            job.threads[rank].put((rank, 0, 0), (2, 0, 0), 64, job.flag("REMOTE_MRQ_NOTICE"),
+                                  edata=i % 3 if rank else 7, at=at + 500 * rank)
         thread = job.threads[2]
         thread.region("step", at=at).mrq((2, 0, 0), "RMT_PUT", (0, 0, 0), 7, at=at + 3000)
         thread.mrq((2, 0, 0), "RMT_PUT", (1, 0, 0), i % 3, at=at + 3500 + 100 * (i % 2))
@@ -482,7 +482,7 @@ def refusals(folder):
     def refusal(paths, options):
         return answer(folder, paths, options, ASAN_OPTIONS="detect_leaks=0")
     path = Path(folder) / "bad.0.rec"
-    for name, content in (*bad_blocks(), *mpi_calls()):
+    for name, content in (*bad_blocks(), *mpi_calls(), *region_names()):
         path.write_bytes(content)
         yield f"{name}: {refusal([str(path)], [])}"
     job = mixed(4, 1).write(folder, "part")
@@ -501,7 +501,8 @@ def refusals(folder):
             (r"^name = .*", 'name = "' + 128 * "n" + '"'), (r"^hop_ns = .*", "hop_ns = 1" + 499 * " "),
             (r"^hop_ns = .*", "hop_ns = 1" + 500 * " "), (r"^hop_ns = .*", "hop_ns = 1" + 501 * " "),
             (r"^hop_ns = .*", "= 1"), (r"^hop_ns = .*", "hop_ns = true"),
-            (r"^hop_ns = .*", "hop_ns = false"), (r"^hop_ns = .*", "hop_ns = truely"), (r"^hop_ns = .*", "hop_ns = false 1"), (r"^hop_ns = .*", "hop_ns = 1e"), (r"^hop_ns = .*", "hop_ns 1"))):
+            (r"^hop_ns = .*", "hop_ns = false"), (r"^hop_ns = .*", "hop_ns = truely"),
+            (r"^hop_ns = .*", "hop_ns = false 1"), (r"^hop_ns = .*", "hop_ns = 1e"), (r"^hop_ns = .*", "hop_ns 1"))):
         machine = changed_machine(folder, f"bad{number}", change)
         yield f"{change}: {refusal(job, ['-m', machine])}"
     for options in (["--allocation", "1x1"], ["--allocation", "257x1x1"], ["--torus", "xq"], ["--compute", "x"],

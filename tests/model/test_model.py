@@ -1031,6 +1031,16 @@ def mpi_calls():
         yield f"a call {kind} of MPI with {numbers}", rank0(mpi + bytes([kind, 0, len(numbers)]) + body)
 
 
+def region_names():
+    """Names of regions with each byte that they cannot have, and of each length."""
+    thread = recordings.number(0) + b"\0" * 8
+    for name in (b"", b" ", b"~", b"\xc3\xa4", b"a" * 63, b"a" * 64, b"a\x1f", b"\x7f", b'"', b"a\\", b"\0", b"a\n",
+                 b"\tb"):
+        enter, leave = (bytes([op, 0, 0]) + recordings.number(len(name)) + name
+                        for op in (recordings.ENTER, recordings.LEAVE))
+        yield f"a region with the name {name!r}", rank0(thread + enter + leave, 2)
+
+
 def bad_blocks():
     """Recordings with right checksums and wrong content."""
     thread = recordings.number(0) + b"\0" * 8
