@@ -183,7 +183,6 @@ struct la_errors {
         uint32_t rank;
     } * reports; /* queue for the error handler */
     uint32_t num_reports, max_reports;
-    bool reporting; /* the error handler runs */
 };
 
 struct la_cmpl_thread {

@@ -14,7 +14,6 @@ void la_errors_setup(LAPI_err_hndlr *handler)
     la.errors.handler = handler;
     la.errors.num_failures = la.errors.num_returned = 0;
     la.errors.num_reports = 0;
-    la.errors.reporting = false;
 }
 
 void la_errors_close(void)
@@ -67,9 +66,9 @@ int la_errors_take(void)
 
 void la_errors_call_handler(void)
 {
-    if (la.errors.num_reports == 0 || la.errors.reporting || la.dispatching)
+    if (la.errors.num_reports == 0 || la.dispatching)
         return;
-    la.errors.reporting = la.dispatching = true;
+    la.dispatching = true;
     for (uint32_t i = 0; i < la.errors.num_reports; i++) {
         lapi_handle_t hndl = la.handle;
         int code = la.errors.reports[i].code, me = (int)la.job.rank,
@@ -80,5 +79,5 @@ void la_errors_call_handler(void)
             la.errors.handler(&hndl, &code, &type, &me, &src);
     }
     la.errors.num_reports = 0;
-    la.errors.reporting = la.dispatching = false;
+    la.dispatching = false;
 }

@@ -1290,6 +1290,30 @@ static void rows_are_read_again(void)
     end();
 }
 
+/* What is known of a region that is gone is forgotten. */
+static void stale_regions_are_forgotten(void)
+{
+    begin();
+    for (uint32_t n = 0; n < 2; n++) {
+        publish(2, TAG, n);
+        memset(own_bytes, (int)n + 3, 64);
+        acp_handle_t handle = acp_copy(region(0, 8), own, 40, ACP_HANDLE_NULL);
+        CHECK(num_flying() == 1 && flying_is_get(0) == (n == 0));
+        settle_by_hand();
+        CHECK(acp_inquire(handle) == 0 && lines == 0);
+        for (int again = 0; again < 2; again++) { /* at once, to the region that there is */
+            handle = acp_copy(region(0, 8), own, 40, ACP_HANDLE_NULL);
+            CHECK(num_flying() == 1 && !flying_is_get(0));
+            CHECK((flying[0].rmt >> 32 & 0xffff) == STAG_DATA + n);
+            finish(0, UTOFU_SUCCESS);
+            CHECK(acp_inquire(handle) == 0 && num_flying() == 0);
+        }
+        CHECK(is_filled(played->data[2][n] + 8, 40, (int)n + 3));
+        played->is_gone[2][n] = n == 0;
+    }
+    end();
+}
+
 static const struct {
     const char *what;
     uint64_t stadd; /* 0: none, 1: a region, else this value */
@@ -1419,6 +1443,7 @@ int main(void)
     the_thread_polls_and_sleeps();
     waiting_calls_sleep();
     rows_are_read_again();
+    stale_regions_are_forgotten();
     rows_are_checked();
     regions_end_meanwhile();
     damaged_ids_are_noticed();
