@@ -1094,6 +1094,27 @@ static void neighbours_are_merged(void)
     end();
 }
 
+/* A table of processes that has grown counts for them, a small one for the layer. */
+static void memory_of_processes_is_counted(void)
+{
+    begin();
+    acp_copy(starter(2, 0), own, 8, ACP_HANDLE_NULL);
+    settle_by_hand();
+    uint32_t size = al.peers.size;
+    CHECK(size == LC_TABLE_MIN_SIZE && al.peers.used > 0);
+    for (int grown = 0; grown < 2; grown++) {
+        struct al_usage usage = {.fixed = 1000};
+        al.peers.size = size << grown;
+        al_peers_count_usage(&usage);
+        size_t least = al.peers.size * sizeof(void *) + al.peers.used * sizeof(struct al_peer);
+        CHECK(usage.peers == al.peers.used);
+        CHECK(grown ? usage.peer_bytes >= least && usage.fixed == 1000
+                    : usage.fixed >= 1000 + least && usage.peer_bytes == 0);
+    }
+    al.peers.size = size;
+    end();
+}
+
 /* The parts of the starter memory have sizes of their own. */
 static void starters_have_sizes(void)
 {
@@ -1439,6 +1460,7 @@ int main(void)
     barriers_check_what_arrives();
     regions_are_registered();
     neighbours_are_merged();
+    memory_of_processes_is_counted();
     starters_have_sizes();
     the_thread_polls_and_sleeps();
     waiting_calls_sleep();
