@@ -233,6 +233,20 @@ def two_tellers(rounds=14):
     return job
 
 
+def told_at_once(rounds=6):
+    """Puts that a process says it has seen in the nanosecond in which they land."""
+    job = recordings.Job(2, HEADER)
+    for i in range(rounds):
+        at = 30000 * (i + 1)
+        job.threads[0].put((0, 0, 0), (1, 0, 0), 4000, 0, stadd=1 << 16, at=at)
+        thread = job.threads[1].region("step", at=at - 2000)
+        for late in (-999, -49, 1, 1001):
+            thread.seen(1 << 16, 4000, at=at + late)
+            thread.put((1, 0, 0), (0, 0, 0), 8, 0, at=at + late + 5)
+        thread.region("step", False, at=at + 6000)
+    return job
+
+
 def back_and_forth():
     """A put and a get between the same ranks, one after the other: parts of the critical path."""
     job = recordings.Job(2, HEADER)
@@ -412,6 +426,7 @@ def questions(folder):
             job = numbered(own_numbers, late).write(folder, "numbered")
             yield f"numbered: {own_numbers}, late: {late}", job, ["--compute", "1"]
             yield f"numbered: {own_numbers}, late: {late}, compared", job, ["--compare"]
+    yield "told at once", told_at_once().write(folder, "told"), ["--json"]
     job = two_tellers().write(folder, "tellers")
     yield "two tellers", job, ["--json", "--compute", "1"]
     yield "two tellers, compared", job, ["--compare"]
