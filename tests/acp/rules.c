@@ -1335,6 +1335,27 @@ static void stale_regions_are_forgotten(void)
     end();
 }
 
+/* While its row is read again, nothing more goes where a region was. */
+static void stale_regions_are_left_alone(void)
+{
+    begin();
+    publish(2, TAG, 0);
+    CHECK(acp_copy(region(0, 8), own, 40, ACP_HANDLE_NULL) != ACP_HANDLE_NULL);
+    settle_by_hand();
+    played->is_gone[2][0] = true;
+    publish(2, TAG, 1);
+    acp_handle_t first = acp_copy(region(0, 8), own, 40, ACP_HANDLE_NULL);
+    CHECK(num_flying() == 1 && !flying_is_get(0));
+    finish(0, UTOFU_SUCCESS);
+    CHECK(num_flying() == 1 && flying_is_get(0));
+    acp_handle_t second = acp_copy(region(0, 64), own, 40, ACP_HANDLE_NULL);
+    for (int i = 0; i < num_flying(); i++)
+        CHECK(flying_is_get(i));
+    settle_by_hand();
+    CHECK(acp_inquire(first) == 0 && acp_inquire(second) == 0 && lines == 0);
+    end();
+}
+
 static const struct {
     const char *what;
     uint64_t stadd; /* 0: none, 1: a region, else this value */
@@ -1466,6 +1487,7 @@ int main(void)
     waiting_calls_sleep();
     rows_are_read_again();
     stale_regions_are_forgotten();
+    stale_regions_are_left_alone();
     rows_are_checked();
     regions_end_meanwhile();
     damaged_ids_are_noticed();
