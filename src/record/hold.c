@@ -24,7 +24,9 @@ enum {
     FIRST = 60,       /* as long as the hold times of a thread are less than this many times one, */
     PART = 4,         /* plus its part of the elapsed time divided by this: hold times of processes
                        * may add up */
-    PAUSE = 64,       /* number of puts that are not held when this limit is reached */
+    FEW = 3,          /* when this limit is reached, streams that were held less often than this */
+    MAX_EXTRA = 30,   /* have so many holds of the thread more: its first puts may have used all */
+    PAUSE = 64,       /* of so many puts no others are held then */
 };
 
 /* One put of each stream is held for as long as the period of the stream, so that origin and target
@@ -89,7 +91,10 @@ static uint64_t choose_time(struct ut_tape *t, struct ut_tape_stream *s, uint64_
     uint64_t elapsed = ut_clock_ns() - t->hold.opened_at;
     if (t->hold.ns + ns > allowed + elapsed / PART / t->hold.job_size) {
         t->hold.pause = PAUSE;
-        return 0;
+        if (s->held >= FEW || t->hold.num_extra == MAX_EXTRA)
+            return 0;
+        ns = take_smaller(ns, MAX_NS);
+        t->hold.num_extra++;
     }
     s->held++;
     t->hold.num_held++;
@@ -114,15 +119,19 @@ void ut_record_hold(utofu_vcq_id_t remote, utofu_stadd_t stadd, uint64_t length,
     struct ut_tape *t = ut_tape_enter();
     if (!t)
         return;
-    if (t->hold.pause > 0) {
+    bool pauses = t->hold.pause > 0;
+    if (pauses) {
         t->hold.pause--;
-        return;
+        if (t->hold.num_extra == MAX_EXTRA)
+            return;
     }
     uint64_t any = ut_hash_word(ut_hash_word(2, remote), length);
     uint64_t key = ut_hash_word(ut_hash_word(ut_hash_word(1, remote), stadd), length);
     struct ut_tape_stream *s = stream_of(t, key);
     if (s && s->seen < REPEATS && ++s->seen < REPEATS)
         s = stream_of(t, any); /* a put to an address that does not repeat may be one of many */
+    if (pauses && s && s->held >= FEW)
+        return;
     uint64_t dice = draw_random(t) >> 16;
     if (!s || (flags & UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE && s->held >= NOTICES))
         return;

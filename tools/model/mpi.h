@@ -100,6 +100,7 @@ bool um_mpi_is_missing(const struct um_program *program);
 
 /* Calls that are alike: seen.c. */
 uint64_t um_mpi_likeness(const struct um_program *program, const struct um_op *op);
+bool um_mpi_is_collective(const struct um_program *program, const struct um_op *op);
 /* "MPI_Allreduce" */
 const char *um_mpi_name(const struct um_mpi_call *call);
 

@@ -62,6 +62,11 @@ uint64_t um_mpi_likeness(const struct um_program *p, const struct um_op *op)
     return ut_hash_word(h, (uint64_t)(uint32_t)c->tag << 32 | (uint32_t)c->bytes);
 }
 
+bool um_mpi_is_collective(const struct um_program *p, const struct um_op *op)
+{
+    return p->mpi->calls[op->which].kind == UT_RECORD_MPI_COLL;
+}
+
 /* One that a process has defined before; UM_NONE: a new one, which is added. */
 static struct um_mpi_defined *define_comm(struct um_mpi *m, uint32_t process, uint64_t index,
                                           uint64_t size)

@@ -37,6 +37,7 @@ enum {
     MOST_A_REPETITION = 64, /* puts a call, or calls a put, that are alike */
     MANY_ADDRESSES = 4,     /* from so many on, puts to different addresses are alike */
     CLOCKS_NS = 50,         /* by so much the clocks of two processors may differ */
+    MOST_IN_PERIOD = 8,     /* puts to different addresses that make a repetition */
     MOST_BACK = 4096,       /* calls that a put may be shown not to be waited for by */
 };
 
@@ -356,17 +357,41 @@ static uint64_t sum_places(const struct um_thread *t, const struct calls *c, uin
     return sum;
 }
 
-/* The calls of a group from the first one that may wait for the first put to those of a repetition
- * behind the last put. Others have to do with something else, and must not be counted. */
-static struct calls cut_calls(const struct um_thread *t, const struct calls *c,
-                              const struct put *puts, uint32_t num)
+/* Does a phase of the program end here? */
+static bool is_boundary(const struct um_program *p, const struct um_op *op)
 {
-    uint32_t from = first_after(t, c, 0, puts[0].after), to = from, gap = 1;
+    return op->kind == UM_OP_ENTER || op->kind == UM_OP_LEAVE || op->kind == UM_OP_START ||
+           op->kind == UM_OP_RESULT || (op->kind == UM_OP_MPI && um_mpi_is_collective(p, op));
+}
+
+/* The last call that may wait for a put: a repetition behind the start of the last one. Where the
+ * origin is ahead in the end, so that the last puts were all started before the same call: the end
+ * of the phase. */
+static uint64_t last_that_waits(const struct um_program *p, const struct put *puts, uint32_t num)
+{
+    const struct um_thread *t = &p->threads[puts->thread];
+    uint32_t gap = 1, last = puts[num - 1].next, ahead = num - 1;
 
     for (uint32_t k = 1; k < num; k++)
         if (puts[k].next > puts[k - 1].next && puts[k].next - puts[k - 1].next > gap)
             gap = puts[k].next - puts[k - 1].next;
-    uint64_t end = (uint64_t)puts[num - 1].next + gap;
+    while (ahead > 0 && puts[ahead - 1].next == last)
+        ahead--;
+    if (ahead < LEAST_REPEATS || num - ahead < 2)
+        return (uint64_t)last + gap;
+    uint32_t end = last;
+    while (end < t->num_ops && !is_boundary(p, &t->ops[end]))
+        end++;
+    return end > last + gap ? end : (uint64_t)last + gap;
+}
+
+/* The calls of a group from the first one that may wait for the first put to the last one that may
+ * wait for any. Others have to do with something else, and must not be counted. */
+static struct calls cut_calls(const struct um_thread *t, const struct calls *c,
+                              const struct put *puts, uint64_t end)
+{
+    uint32_t from = first_after(t, c, 0, puts[0].after), to = from;
+
     while (to < c->num && c->at[to] <= end)
         to++;
     return (struct calls){.like = c->like, .at = c->at + from, .num = to - from};
@@ -381,11 +406,12 @@ static size_t *find_places(const struct um_program *p, const struct put *puts, u
     struct calls best = {.num = 0};
     uint64_t best_places = UINT64_MAX;
     struct pace best_pace = {1, 1, 0}, pace;
+    uint64_t end = num >= LEAST_REPEATS ? last_that_waits(p, puts, num) : 0;
 
     for (size_t i = 0; num >= LEAST_REPEATS && i < groups->num; i++) {
         if (groups->calls[i].num < LEAST_REPEATS - 1 || t->ops[groups->calls[i].at[0]].kind == but)
             continue;
-        struct calls calls = cut_calls(t, &groups->calls[i], puts, num);
+        struct calls calls = cut_calls(t, &groups->calls[i], puts, end);
         if (calls.num < LEAST_REPEATS - 1 || !find_pace(t, &calls, puts, num, &pace))
             continue;
         uint64_t sum = sum_places(t, &calls, num, &pace);
@@ -508,6 +534,24 @@ static void keep_shown(const struct um_program *p, const struct put *puts, uint3
     free(c.counts);
 }
 
+/* What repeats may be several puts: a thread that waits for three and then passes all three on does
+ * so before the first of its calls. In repetitions of 2, 3... puts, a put is waited for no later
+ * than the same one of a repetition was shown to be. found: before keep_shown(). */
+static void keep_periods(const struct put *puts, uint32_t num, const size_t *found, size_t *places)
+{
+    for (uint32_t period = 2; period <= MOST_IN_PERIOD && period <= num / 2; period++) {
+        for (uint32_t first = 0; first < period; first++) {
+            size_t least = SIZE_MAX;
+            for (uint32_t k = first; k < num; k += period)
+                if (found[k] - puts[k].next < least)
+                    least = found[k] - puts[k].next;
+            for (uint32_t k = first; k < num; k += period)
+                if (found[k] - least < places[k])
+                    places[k] = found[k] - least;
+        }
+    }
+}
+
 enum { EACH_KIND = 255 };
 
 /* Finds the calls that puts which repeat are waited for by; a later one than is known counts. */
@@ -519,7 +563,13 @@ static void find_repeated(const struct um_program *p, struct put *puts, uint32_t
 
     if (!places)
         return;
-    keep_shown(p, puts, num, groups, but, !near && down == 1, down, places);
+    bool far = !near && down == 1;
+    size_t *found = um_calloc(num, sizeof(*found));
+    memcpy(found, places, num * sizeof(*found));
+    keep_shown(p, puts, num, groups, but, far, down, places);
+    if (far && but == EACH_KIND)
+        keep_periods(puts, num, found, places);
+    free(found);
     for (uint32_t k = 0; k < num; k++)
         if (puts[k].call == UM_NONE || places[k] > puts[k].call)
             puts[k].call = (uint32_t)places[k];
