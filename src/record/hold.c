@@ -91,9 +91,8 @@ static uint64_t choose_time(struct ut_tape *t, struct ut_tape_stream *s, uint64_
     uint64_t elapsed = ut_clock_ns() - t->hold.opened_at;
     if (t->hold.ns + ns > allowed + elapsed / PART / t->hold.job_size) {
         t->hold.pause = PAUSE;
-        if (s->held >= FEW || t->hold.num_extra == MAX_EXTRA)
+        if (s->held >= FEW || t->hold.num_extra == MAX_EXTRA || ns > MAX_NS)
             return 0;
-        ns = take_smaller(ns, MAX_NS);
         t->hold.num_extra++;
     }
     s->held++;
