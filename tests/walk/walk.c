@@ -23,16 +23,15 @@ struct step {
 
 static struct {
     const struct walk_scenario *scenario;
+    const struct walk_protocol *protocol;
     struct choice choices[MAX_CHOICES];
     unsigned int num_choices; /* of this run so far */
     unsigned int num_old;     /* choices that an earlier run has made, too */
     struct step steps[MAX_STEPS];
     unsigned int num_steps, longest;
     uint64_t *table; /* 0: free */
-    uint64_t table_size, num_states, max_states, num_runs;
+    uint64_t table_size, num_states, num_runs, num_reached[WALK_MAX_REACHED];
 } walk;
-
-uint64_t walk_num_reached[WALK_MAX_REACHED];
 
 static void print_steps(void)
 {
@@ -125,16 +124,20 @@ static void grow_table(void)
     free(old);
 }
 
-bool walk_was_here(const void *state, size_t size)
+/* True if the walk was in this state before: the run ends. */
+static bool was_here(void)
 {
+    struct walk_bytes state = {.size = 0};
+
+    walk.protocol->put_state(&state);
     if (walk.num_choices < walk.num_old)
         return false;
     if (2 * walk.num_states >= walk.table_size)
         grow_table();
-    if (!add_hash(hash_of(state, size)))
+    if (!add_hash(hash_of(state.of, state.size)))
         return true;
     walk.num_states++;
-    if (walk.num_states > walk.max_states)
+    if (walk.num_states > walk.protocol->max_states)
         walk_fail(__FILE__, __LINE__, "the scenario has no more states than its limit");
     return false;
 }
@@ -147,7 +150,8 @@ void walk_step(const char *format, unsigned int a, unsigned int b, unsigned int 
 
 void walk_reached(unsigned int what)
 {
-    walk_num_reached[what]++;
+    WALK_CHECK(what < WALK_MAX_REACHED);
+    walk.num_reached[what]++;
 }
 
 /* Takes the next choice instead of the last one. False: there is none. */
@@ -163,24 +167,69 @@ static bool choose_next(void)
     return walk.num_old > 0;
 }
 
-uint64_t walk_all(const struct walk_scenario *scenario, uint64_t max_states)
+void walk_add_choice(struct walk_choices *choices, unsigned int action, int side, unsigned int i)
+{
+    WALK_CHECK(choices->num < sizeof(choices->of) / sizeof(choices->of[0]));
+    choices->of[choices->num++] = (struct walk_choice){action, side, i};
+}
+
+void walk_put_byte(struct walk_bytes *bytes, unsigned int value)
+{
+    WALK_CHECK(bytes->size < sizeof(bytes->of) && value < 256);
+    bytes->of[bytes->size++] = (uint8_t)value;
+}
+
+static void run_once(const struct walk_protocol *protocol)
+{
+    struct walk_choice choice = {.action = WALK_FINISH + 1};
+
+    walk.num_choices = walk.num_steps = 0;
+    protocol->open();
+    while (choice.action != WALK_FINISH && !was_here()) {
+        struct walk_choices choices = {.num = 0};
+        walk_add_choice(&choices, WALK_FINISH, 0, 0);
+        protocol->add_choices(&choices);
+        choice = choices.of[walk_choose(choices.num)];
+        protocol->do_choice(&choice);
+    }
+    protocol->close();
+    if (walk.num_steps > walk.longest)
+        walk.longest = walk.num_steps;
+    walk.num_runs++;
+}
+
+/* More states than the protocol's limit are a failure: nothing is left out without being told. */
+static void walk_all(const struct walk_protocol *protocol, const struct walk_scenario *scenario)
 {
     memset(&walk, 0, sizeof(walk));
-    memset(walk_num_reached, 0, sizeof(walk_num_reached));
     walk.scenario = scenario;
-    walk.max_states = max_states;
+    walk.protocol = protocol;
+    memcpy(protocol->rules, scenario->rules, protocol->rules_size);
     signal(SIGABRT, on_abort);
-    do {
-        walk.num_choices = walk.num_steps = 0;
-        scenario->run();
-        if (walk.num_steps > walk.longest)
-            walk.longest = walk.num_steps;
-        walk.num_runs++;
-    } while (choose_next());
+    do
+        run_once(protocol);
+    while (choose_next());
     free(walk.table);
     walk.table = NULL;
     printf("%s: %llu states, %llu runs, at most %u steps\n", scenario->name,
            (unsigned long long)walk.num_states, (unsigned long long)walk.num_runs, walk.longest);
     fflush(stdout);
-    return walk.num_states;
+    WALK_CHECK(walk.num_reached[scenario->reached] > 0);
+}
+
+int walk_main(int argc, char **argv, const struct walk_protocol *protocol,
+              const struct walk_scenario *scenarios)
+{
+    const char *which = argc > 1 ? argv[1] : "0";
+    bool is_tier = which[0] >= '0' && which[0] <= '9' && !which[1], any = false;
+
+    for (const struct walk_scenario *s = scenarios; s->name; s++) {
+        if (is_tier ? s->tier > which[0] - '0' : strcmp(s->name, which) != 0)
+            continue;
+        any = true;
+        walk_all(protocol, s);
+    }
+    if (!any)
+        fprintf(stderr, "there is no scenario '%s'\n", which);
+    return any ? 0 : 1;
 }

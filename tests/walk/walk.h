@@ -12,16 +12,61 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* What may happen next, to whom: the action is a number of the program's own, or WALK_FINISH. */
+struct walk_choice {
+    unsigned int action;
+    int side;
+    unsigned int i;
+};
+
+struct walk_choices {
+    struct walk_choice of[128];
+    unsigned int num;
+};
+
+/* A state: all that the rest of the run depends on, and no more than that. */
+struct walk_bytes {
+    uint8_t of[4096];
+    size_t size;
+};
+
+/* The last choice of a run, which each state has: what has to hold in the end is checked. */
+enum { WALK_FINISH = 0 };
+
+/*
+ * A protocol. A run opens everything anew, makes choices until it finishes or comes to a state
+ * where the walk was before, and closes everything.
+ */
+struct walk_protocol {
+    void *rules; /* of the scenario that runs: its rules are copied to this place */
+    size_t rules_size;
+    uint64_t max_states; /* of a scenario */
+    void (*open)(void);
+    void (*put_state)(struct walk_bytes *bytes);
+    void (*add_choices)(struct walk_choices *choices); /* but WALK_FINISH */
+    void (*do_choice)(const struct walk_choice *choice);
+    void (*close)(void);
+};
+
+/* `tier`: 0 for all runs, 1 for long ones, 2 for longer ones. `reached`: what some run of it has to
+ * reach. */
 struct walk_scenario {
     const char *name;
-    void (*run)(void); /* makes everything anew, and frees everything if it returns */
+    int tier;
+    const void *rules;
+    unsigned int reached;
 };
+
+/* The program: walks through the scenarios of tier 0; an argument: a number, up to this tier, or
+ * the name of a scenario. The list ends with a scenario without a name. */
+int walk_main(int argc, char **argv, const struct walk_protocol *protocol,
+              const struct walk_scenario *scenarios);
+
+void walk_add_choice(struct walk_choices *choices, unsigned int action, int side, unsigned int i);
+void walk_put_byte(struct walk_bytes *bytes, unsigned int value);
 
 /* Returns a number below `n`, in the end each of them. */
 unsigned int walk_choose(unsigned int n);
-/* True if the walk was in this state before: the run ends. `state` has all that the rest of the run
- * depends on, and no more than that. */
-bool walk_was_here(const void *state, size_t size);
 /* Tells what the run does next: a format with up to three numbers. It is printed after a failure.
  */
 void walk_step(const char *format, unsigned int a, unsigned int b, unsigned int c);
@@ -37,11 +82,5 @@ __attribute__((noreturn)) void walk_fail(const char *file, int line, const char 
     } while (0)
 
 enum { WALK_MAX_REACHED = 64 };
-/* How often walk_reached() was called in the last walk. */
-extern uint64_t walk_num_reached[WALK_MAX_REACHED];
-
-/* Walks through the scenario and prints the number of its states and runs. More than `max_states`
- * are a failure: nothing is left out without being told. Returns the number of states. */
-uint64_t walk_all(const struct walk_scenario *scenario, uint64_t max_states);
 
 #endif

@@ -394,99 +394,86 @@ static bool has_slot(const struct process *process)
 
 /*** what a state is ***/
 
-struct bytes {
-    uint8_t of[2048];
-    size_t size;
-};
-
-static void put_byte(struct bytes *bytes, unsigned int value)
+static void put_peer(struct walk_bytes *bytes, const struct sp_peer *peer)
 {
-    WALK_CHECK(bytes->size < sizeof(bytes->of) && value < 256);
-    bytes->of[bytes->size++] = (uint8_t)value;
+    walk_put_byte(bytes, 10 + peer->state);
+    walk_put_byte(bytes, peer->refs);
+    walk_put_byte(bytes, peer->fd >= 0);
+    walk_put_byte(bytes, peer->pending_notifications);
+    walk_put_byte(bytes, peer->seg != NULL);
+    walk_put_byte(bytes, peer->state == SP_PEER_WILL_CONNECT && peer->retry_ms != 0);
+    walk_put_byte(bytes, (unsigned int)(peer->closed_eps_seen & 0xff));
+    walk_put_byte(bytes, peer->backoff_ms != 0);
 }
 
-static void put_peer(struct bytes *bytes, const struct sp_peer *peer)
-{
-    put_byte(bytes, 10 + peer->state);
-    put_byte(bytes, peer->refs);
-    put_byte(bytes, peer->fd >= 0);
-    put_byte(bytes, peer->pending_notifications);
-    put_byte(bytes, peer->seg != NULL);
-    put_byte(bytes, peer->state == SP_PEER_WILL_CONNECT && peer->retry_ms != 0);
-    put_byte(bytes, (unsigned int)(peer->closed_eps_seen & 0xff));
-    put_byte(bytes, peer->backoff_ms != 0);
-}
-
-static void put_conn(struct bytes *bytes, const struct sp_conn *conn)
+static void put_conn(struct walk_bytes *bytes, const struct sp_conn *conn)
 {
     const struct process *process = this_process();
 
-    put_byte(bytes, 20 + conn->state);
-    put_byte(bytes, conn->ctl);
-    put_byte(bytes, conn->up_due | conn->down_due << 1 | (conn->active_index != 0) << 2);
-    put_byte(bytes, conn->reason);
-    put_byte(bytes, conn->rmt_dir_state ? (*conn->rmt_dir_state - conn->rmt_state) & 0xff : 255);
-    put_byte(bytes, process->end && process->end->conn == (const struct prov_conn *)conn);
+    walk_put_byte(bytes, 20 + conn->state);
+    walk_put_byte(bytes, conn->ctl);
+    walk_put_byte(bytes, conn->up_due | conn->down_due << 1 | (conn->active_index != 0) << 2);
+    walk_put_byte(bytes, conn->reason);
+    walk_put_byte(bytes,
+                  conn->rmt_dir_state ? (*conn->rmt_dir_state - conn->rmt_state) & 0xff : 255);
+    walk_put_byte(bytes, process->end && process->end->conn == (const struct prov_conn *)conn);
 }
 
 /* The slots that were not consumed yet. */
-static void put_ring(struct bytes *bytes, const struct sp_ep *ep)
+static void put_ring(struct walk_bytes *bytes, const struct sp_ep *ep)
 {
     for (uint64_t at = ep->head; at < ep->ring->tail; at++) {
         const struct sp_slot *slot = sp_ring_slot(ep->ring, at);
-        put_byte(bytes, 40 + slot->kind);
-        put_byte(bytes, slot->kind == SP_KIND_REQUEST
-                            ? (unsigned int)(slot->imm & 0xff)
-                            : sp_conn_by_id((struct sp_ep *)ep, slot->conn) != NULL);
+        walk_put_byte(bytes, 40 + slot->kind);
+        walk_put_byte(bytes, slot->kind == SP_KIND_REQUEST
+                                 ? (unsigned int)(slot->imm & 0xff)
+                                 : sp_conn_by_id((struct sp_ep *)ep, slot->conn) != NULL);
     }
 }
 
-static void put_ep(struct bytes *bytes, const struct sp_ep *ep)
+static void put_ep(struct walk_bytes *bytes, const struct sp_ep *ep)
 {
-    put_byte(bytes, ep->must_check_peers);
-    put_byte(bytes, ep->ring->armed);
-    put_byte(bytes, ep->ring->rung);
-    put_byte(bytes, ep->wake_by_timer);
+    walk_put_byte(bytes, ep->must_check_peers);
+    walk_put_byte(bytes, ep->ring->armed);
+    walk_put_byte(bytes, ep->ring->rung);
+    walk_put_byte(bytes, ep->wake_by_timer);
     for (uint32_t i = 0; i < ep->conns_size; i++)
         if (ep->conns[i])
             put_conn(bytes, ep->conns[i]);
-    put_byte(bytes, ep->num_live);
+    walk_put_byte(bytes, ep->num_live);
     put_ring(bytes, ep);
 }
 
-static void put_process(struct bytes *bytes, const struct process *process)
+static void put_process(struct walk_bytes *bytes, const struct process *process)
 {
     const struct sp_prov *prov = sp_prov_of(process->prov);
     const struct sp_peer *peer;
 
-    put_byte(bytes, process->dead);
-    put_byte(bytes, process->link);
-    put_byte(bytes, process->reason);
-    put_byte(bytes, num_lines[running] > 0);
-    put_byte(bytes, process->requests_left);
-    put_byte(bytes, process->closes_left);
-    put_byte(bytes, process->reopens_left);
-    put_byte(bytes, process->dead ? 0 : is_readable(process));
-    put_byte(bytes, prov->retry_ms != 0);
-    put_byte(bytes, prov->deaths);
+    walk_put_byte(bytes, process->dead);
+    walk_put_byte(bytes, process->link);
+    walk_put_byte(bytes, process->reason);
+    walk_put_byte(bytes, num_lines[running] > 0);
+    walk_put_byte(bytes, process->requests_left);
+    walk_put_byte(bytes, process->closes_left);
+    walk_put_byte(bytes, process->reopens_left);
+    walk_put_byte(bytes, process->dead ? 0 : is_readable(process));
+    walk_put_byte(bytes, prov->retry_ms != 0);
+    walk_put_byte(bytes, prov->deaths);
     LIST_FOREACH (peer, &prov->peers, next)
         put_peer(bytes, peer);
-    put_byte(bytes, process->ep ? 1 : 0);
+    walk_put_byte(bytes, process->ep ? 1 : 0);
     if (process->ep)
         put_ep(bytes, sp_ep_of(process->ep));
 }
 
-static bool was_here(void)
+static void put_state(struct walk_bytes *bytes)
 {
-    struct bytes bytes = {.size = 0};
-
-    put_byte(&bytes, shortages_left);
+    walk_put_byte(bytes, shortages_left);
     for (running = 0; running < SIDES; running++) {
-        put_process(&bytes, this_process());
+        put_process(bytes, this_process());
         for (unsigned int i = 0; i < num_flight[running]; i++)
-            put_byte(&bytes, flight[running][i] & 0xff);
+            walk_put_byte(bytes, flight[running][i] & 0xff);
     }
-    return walk_was_here(bytes.of, bytes.size);
 }
 
 /*** the end ***/
@@ -619,49 +606,34 @@ static void close_process(int side)
     shm_provider.close(this_process()->prov);
 }
 
-enum action { THREAD, TIME, POLL, REQUEST, CLOSE, CLOSE_EP, REOPEN_EP, DIE, FINISH };
+enum action { THREAD = WALK_FINISH + 1, TIME, POLL, REQUEST, CLOSE, CLOSE_EP, REOPEN_EP, DIE };
 
-struct choice {
-    enum action action;
-    int side;
-};
-
-struct choices {
-    struct choice of[32];
-    unsigned int num;
-};
-
-static void add_choice(struct choices *choices, enum action action, int side)
-{
-    choices->of[choices->num++] = (struct choice){action, side};
-}
-
-static void add_side(struct choices *choices, int side)
+static void add_side(struct walk_choices *choices, int side)
 {
     const struct process *process = &processes[side];
 
     if (process->dead)
         return;
     if (is_readable(process))
-        add_choice(choices, THREAD, side);
+        walk_add_choice(choices, THREAD, side, 0);
     if (sp_prov_of(process->prov)->retry_ms)
-        add_choice(choices, TIME, side);
+        walk_add_choice(choices, TIME, side, 0);
     if (process->ep && has_slot(process))
-        add_choice(choices, POLL, side);
+        walk_add_choice(choices, POLL, side, 0);
     if (process->ep && process->requests_left > 0 &&
         (process->link == IDLE || process->link == FAILED))
-        add_choice(choices, REQUEST, side);
+        walk_add_choice(choices, REQUEST, side, 0);
     if (process->end && process->closes_left > 0)
-        add_choice(choices, CLOSE, side);
+        walk_add_choice(choices, CLOSE, side, 0);
     if (process->ep && process->reopens_left > 0)
-        add_choice(choices, CLOSE_EP, side);
+        walk_add_choice(choices, CLOSE_EP, side, 0);
     if (!process->ep)
-        add_choice(choices, REOPEN_EP, side);
+        walk_add_choice(choices, REOPEN_EP, side, 0);
     if (rules.dies && side == 0)
-        add_choice(choices, DIE, side);
+        walk_add_choice(choices, DIE, side, 0);
 }
 
-static void do_choice(const struct choice *choice)
+static void do_choice(const struct walk_choice *choice)
 {
     static const char *const what[] = {
         [THREAD] = "the thread of side %u runs",
@@ -672,7 +644,7 @@ static void do_choice(const struct choice *choice)
         [CLOSE_EP] = "side %u closes its endpoint",
         [REOPEN_EP] = "side %u opens an endpoint",
         [DIE] = "side %u dies",
-        [FINISH] = "from now on both run",
+        [WALK_FINISH] = "from now on both run",
     };
     struct process *process = &processes[choice->side];
 
@@ -710,16 +682,14 @@ static void do_choice(const struct choice *choice)
     case DIE:
         kill_process(process);
         break;
-    case FINISH:
+    case WALK_FINISH:
         finish_run();
         break;
     }
 }
 
-static void run_once(void)
+static void open_all(void)
 {
-    struct choice choice;
-
     now_ms = 1000000;
     num_runs++;
     next_random = 0;
@@ -727,52 +697,52 @@ static void run_once(void)
     shortages_left = rules.shortages;
     for (int side = 0; side < SIDES; side++)
         open_process(side);
-    do {
-        struct choices choices = {.num = 0};
-        if (was_here())
-            break;
-        add_choice(&choices, FINISH, 0);
-        for (int side = 0; side < SIDES; side++)
-            add_side(&choices, side);
-        choice = choices.of[walk_choose(choices.num)];
-        do_choice(&choice);
-    } while (choice.action != FINISH);
+}
+
+static void close_all(void)
+{
     for (int side = 0; side < SIDES; side++)
         close_process(side);
 }
 
-static const struct {
-    const char *name;
-    int tier;
-    struct rules rules;
-    enum reached reached; /* some run has to */
-} scenarios[] = {
-    {"one request", 0, {.requests = {1}}, REACHED_UP},
-    {"requests cross", 0, {.requests = {1, 1}}, REACHED_CROSSED},
-    {"requests cross, the other key", 0, {.requests = {1, 1}, .swapped = true}, REACHED_YIELD},
-    {"a death", 0, {.requests = {1, 1}, .dies = true}, REACHED_DEAD},
-    {"a shortage", 0, {.requests = {1, 1}, .shortages = 1}, REACHED_UP},
-    {"a wrong key", 0, {.requests = {1, 1}, .wrong_key = true}, REACHED_REFUSED},
-    {"closes", 0, {.requests = {1, 1}, .closes = {1, 1}}, REACHED_CROSSED},
-    {"closes, and a second request", 1, {.requests = {2, 1}, .closes = {1, 1}}, REACHED_UP},
-    {"new endpoints", 1, {.requests = {2}, .reopens = {1, 1}}, REACHED_UP},
-    {"requests cross, new endpoints", 2, {.requests = {1, 1}, .reopens = {1, 1}}, REACHED_UP},
-    {"closes and a death", 2, {.requests = {2, 1}, .closes = {1, 1}, .dies = true}, REACHED_DEAD},
+static void add_choices(struct walk_choices *choices)
+{
+    for (int side = 0; side < SIDES; side++)
+        add_side(choices, side);
+}
+
+static const struct walk_scenario scenarios[] = {
+    {"one request", 0, &(const struct rules){.requests = {1}}, REACHED_UP},
+    {"requests cross", 0, &(const struct rules){.requests = {1, 1}}, REACHED_CROSSED},
+    {"requests cross, the other key", 0, &(const struct rules){.requests = {1, 1}, .swapped = true},
+     REACHED_YIELD},
+    {"a death", 0, &(const struct rules){.requests = {1, 1}, .dies = true}, REACHED_DEAD},
+    {"a shortage", 0, &(const struct rules){.requests = {1, 1}, .shortages = 1}, REACHED_UP},
+    {"a wrong key", 0, &(const struct rules){.requests = {1, 1}, .wrong_key = true},
+     REACHED_REFUSED},
+    {"closes", 0, &(const struct rules){.requests = {1, 1}, .closes = {1, 1}}, REACHED_CROSSED},
+    {"closes, and a second request", 1, &(const struct rules){.requests = {2, 1}, .closes = {1, 1}},
+     REACHED_UP},
+    {"new endpoints", 1, &(const struct rules){.requests = {2}, .reopens = {1, 1}}, REACHED_UP},
+    {"requests cross, new endpoints", 2,
+     &(const struct rules){.requests = {1, 1}, .reopens = {1, 1}}, REACHED_UP},
+    {"closes and a death", 2,
+     &(const struct rules){.requests = {2, 1}, .closes = {1, 1}, .dies = true}, REACHED_DEAD},
+    {.name = NULL},
 };
 
-/* Without an argument the scenarios of tier 0; a number: up to this tier. */
+static const struct walk_protocol protocol = {.rules = &rules,
+                                              .rules_size = sizeof(rules),
+                                              .max_states = MAX_STATES,
+                                              .open = open_all,
+                                              .put_state = put_state,
+                                              .add_choices = add_choices,
+                                              .do_choice = do_choice,
+                                              .close = close_all};
+
 int main(int argc, char **argv)
 {
-    int tier = argc > 1 ? atoi(argv[1]) : 0;
-
     setenv("UTOFU_SHM_MAP", "0", 1);
     setenv("UTOFU_SHM_CMA", "0", 1);
-    for (unsigned int i = 0; i < sizeof(scenarios) / sizeof(scenarios[0]); i++) {
-        if (scenarios[i].tier > tier)
-            continue;
-        rules = scenarios[i].rules;
-        walk_all(&(struct walk_scenario){scenarios[i].name, run_once}, MAX_STATES);
-        WALK_CHECK(walk_num_reached[scenarios[i].reached] > 0);
-    }
-    return 0;
+    return walk_main(argc, argv, &protocol, scenarios);
 }

@@ -407,49 +407,38 @@ static uint8_t timer_rank(int side, const struct vp_udcm_conn *conn)
     return rank;
 }
 
-struct bytes {
-    uint8_t of[1024];
-    size_t size;
-};
-
-static void put_byte(struct bytes *bytes, unsigned int value)
-{
-    WALK_CHECK(bytes->size < sizeof(bytes->of) && value < 256);
-    bytes->of[bytes->size++] = (uint8_t)value;
-}
-
-static void put_conn(struct bytes *bytes, const struct numbers numbers[SIDES], int side,
+static void put_conn(struct walk_bytes *bytes, const struct numbers numbers[SIDES], int side,
                      const struct vp_udcm_conn *conn)
 {
     const struct user *user = conn->owner ? user_of_id(side, conn->owner) : NULL;
 
-    put_byte(bytes, conn->state);
-    put_byte(bytes, rank_of(&numbers[!side], conn->peer_number));
-    put_byte(bytes, timer_rank(side, conn));
-    put_byte(bytes, conn->rep_sent);
-    put_byte(bytes, conn->passive.key != 0);
-    put_byte(bytes, conn->peer_qpn != 0);
-    put_byte(bytes,
-             conn->state == DREQ_SENT ? conn->sent : 0); /* compared with MAX_DREQS only there */
-    put_byte(bytes, conn->owner ? 1 : 0);
-    put_byte(bytes, user ? user->state : NOBODY);
-    put_byte(bytes, user && user->early);
+    walk_put_byte(bytes, conn->state);
+    walk_put_byte(bytes, rank_of(&numbers[!side], conn->peer_number));
+    walk_put_byte(bytes, timer_rank(side, conn));
+    walk_put_byte(bytes, conn->rep_sent);
+    walk_put_byte(bytes, conn->passive.key != 0);
+    walk_put_byte(bytes, conn->peer_qpn != 0);
+    walk_put_byte(bytes, conn->state == DREQ_SENT ? conn->sent
+                                                  : 0); /* compared with MAX_DREQS only there */
+    walk_put_byte(bytes, conn->owner ? 1 : 0);
+    walk_put_byte(bytes, user ? user->state : NOBODY);
+    walk_put_byte(bytes, user && user->early);
 }
 
-static void put_conns(struct bytes *bytes, const struct numbers numbers[SIDES], int side)
+static void put_conns(struct walk_bytes *bytes, const struct numbers numbers[SIDES], int side)
 {
     for (unsigned int i = 0; i < numbers[side].num; i++) {
         const struct vp_udcm_conn *conn = find_by_number(provs[side].udcm, numbers[side].of[i]);
-        put_byte(bytes, conn ? 1 : 0);
+        walk_put_byte(bytes, conn ? 1 : 0);
         if (conn)
             put_conn(bytes, numbers, side, conn);
     }
-    put_byte(bytes, requests_left[side]);
-    put_byte(bytes, num_answers(side));
-    put_byte(bytes, !vp_list_empty(&provs[side].udcm->due));
+    walk_put_byte(bytes, requests_left[side]);
+    walk_put_byte(bytes, num_answers(side));
+    walk_put_byte(bytes, !vp_list_empty(&provs[side].udcm->due));
     const struct process *process = find_process(provs[side].udcm, &provs[!side].ports[0].at);
-    put_byte(bytes, !process ? 0 : process->gone ? 1 : 2);
-    put_byte(bytes, goodbye_lost[side]);
+    walk_put_byte(bytes, !process ? 0 : process->gone ? 1 : 2);
+    walk_put_byte(bytes, goodbye_lost[side]);
 }
 
 static int compare_datagrams(const void *a, const void *b)
@@ -457,7 +446,7 @@ static int compare_datagrams(const void *a, const void *b)
     return memcmp(a, b, 5);
 }
 
-static void put_flight(struct bytes *bytes, const struct numbers numbers[SIDES])
+static void put_flight(struct walk_bytes *bytes, const struct numbers numbers[SIDES])
 {
     uint8_t sorted[MAX_FLIGHT][5];
 
@@ -471,21 +460,19 @@ static void put_flight(struct bytes *bytes, const struct numbers numbers[SIDES])
     qsort(sorted, num_flight, sizeof(sorted[0]), compare_datagrams);
     for (unsigned int i = 0; i < num_flight; i++)
         for (unsigned int j = 0; j < sizeof(sorted[0]); j++)
-            put_byte(bytes, sorted[i][j]);
+            walk_put_byte(bytes, sorted[i][j]);
 }
 
-static bool was_here(void)
+static void put_state(struct walk_bytes *bytes)
 {
     struct numbers numbers[SIDES] = {0};
-    struct bytes bytes = {.size = 0};
 
-    put_byte(&bytes, exited);
-    put_byte(&bytes, heard_gone);
+    walk_put_byte(bytes, exited);
+    walk_put_byte(bytes, heard_gone);
     collect_numbers(numbers);
     for (int side = 0; side < SIDES; side++)
-        put_conns(&bytes, numbers, side);
-    put_flight(&bytes, numbers);
-    return walk_was_here(bytes.of, bytes.size);
+        put_conns(bytes, numbers, side);
+    put_flight(bytes, numbers);
 }
 
 /*** what has to hold at the end ***/
@@ -631,7 +618,7 @@ static void close_side(int side)
 }
 
 enum action {
-    DELIVER,
+    DELIVER = WALK_FINISH + 1,
     DELIVER_TWICE,
     LOSE,
     EXPIRE,
@@ -642,25 +629,7 @@ enum action {
     CLOSE,
     EXIT,
     DATA_ARRIVES,
-    FINISH
 };
-
-struct choice {
-    enum action action;
-    int side;
-    unsigned int i; /* of the datagram or user */
-};
-
-struct choices {
-    struct choice of[128];
-    unsigned int num;
-};
-
-static void add_choice(struct choices *choices, enum action action, int side, unsigned int i)
-{
-    WALK_CHECK(choices->num < sizeof(choices->of) / sizeof(choices->of[0]));
-    choices->of[choices->num++] = (struct choice){action, side, i};
-}
 
 /* True if the origin's side is up, so that it may send data. */
 static bool has_data(int side, const struct user *user)
@@ -671,20 +640,20 @@ static bool has_data(int side, const struct user *user)
     return other && other->state == UP;
 }
 
-static void add_users(struct choices *choices, int side)
+static void add_users(struct walk_choices *choices, int side)
 {
     for (unsigned int i = 0; i < MAX_USERS; i++) {
         const struct user *user = &users[side][i];
         if (user->state == ASKED) {
-            add_choice(choices, ACCEPT, side, i);
-            add_choice(choices, REJECT, side, i);
+            walk_add_choice(choices, ACCEPT, side, i);
+            walk_add_choice(choices, REJECT, side, i);
         }
         if (user->state == ASKS || user->state == ACCEPTS)
-            add_choice(choices, GIVE_UP, side, i);
+            walk_add_choice(choices, GIVE_UP, side, i);
         if (user->state == ACCEPTS && has_data(side, user))
-            add_choice(choices, DATA_ARRIVES, side, i);
+            walk_add_choice(choices, DATA_ARRIVES, side, i);
         if (rules.disconnects && (user->state == UP || user->state == HAS_LOST))
-            add_choice(choices, CLOSE, side, i);
+            walk_add_choice(choices, CLOSE, side, i);
     }
 }
 
@@ -697,25 +666,24 @@ static bool is_beyond(const struct datagram *datagram)
            !find_passive(provs[side].udcm, &datagram->msg);
 }
 
-static void add_all(struct choices *choices)
+static void add_choices(struct walk_choices *choices)
 {
-    add_choice(choices, FINISH, 0, 0);
     for (unsigned int i = 0; i < num_flight; i++) {
         if (is_beyond(&flight[i]))
             continue;
-        add_choice(choices, DELIVER, flight[i].to, i);
+        walk_add_choice(choices, DELIVER, flight[i].to, i);
         if (rules.doubles)
-            add_choice(choices, DELIVER_TWICE, flight[i].to, i);
+            walk_add_choice(choices, DELIVER_TWICE, flight[i].to, i);
         if (rules.loses)
-            add_choice(choices, LOSE, flight[i].to, i);
+            walk_add_choice(choices, LOSE, flight[i].to, i);
     }
     if (rules.exits && !exited)
-        add_choice(choices, EXIT, 1, 0);
+        walk_add_choice(choices, EXIT, 1, 0);
     for (int side = 0; side < SIDES; side++) {
         if (vp_heap_next(&provs[side].udcm->timers))
-            add_choice(choices, EXPIRE, side, 0);
+            walk_add_choice(choices, EXPIRE, side, 0);
         if (requests_left[side] > 0 && !(side == 1 && exited))
-            add_choice(choices, REQUEST, side, 0);
+            walk_add_choice(choices, REQUEST, side, 0);
         add_users(choices, side);
     }
 }
@@ -729,7 +697,7 @@ static void lose_datagram(unsigned int i)
     flight[i] = flight[--num_flight];
 }
 
-static void do_choice(const struct choice *choice)
+static void do_choice(const struct walk_choice *choice)
 {
     static const char *const what[] = {
         [DELIVER] = "kind %2$u arrives at side %1$u (no. %3$u)",
@@ -743,10 +711,10 @@ static void do_choice(const struct choice *choice)
         [CLOSE] = "user %3$u of side %1$u disconnects",
         [EXIT] = "side %1$u exits",
         [DATA_ARRIVES] = "data arrives for user %3$u of side %1$u",
-        [FINISH] = "from now on the network is good",
+        [WALK_FINISH] = "from now on the network is good",
     };
     struct user *user = &users[choice->side][choice->i % MAX_USERS];
-    bool is_datagram = choice->action <= LOSE;
+    bool is_datagram = choice->action >= DELIVER && choice->action <= LOSE;
 
     walk_step(what[choice->action], (unsigned int)choice->side,
               is_datagram ? flight[choice->i].msg.kind : 0, choice->i);
@@ -784,74 +752,63 @@ static void do_choice(const struct choice *choice)
         user->state = UP;
         user->early = true;
         break;
-    case FINISH:
+    case WALK_FINISH:
         finish_run();
         break;
     }
 }
 
-static void run_once(void)
+static void open_all(void)
 {
-    struct choice choice;
-
     now_ms = 1000000;
     num_flight = 0;
     good = exited = heard_gone = false;
     for (int side = 0; side < SIDES; side++)
         open_side(side);
-    do {
-        struct choices choices = {.num = 0};
-        if (was_here())
-            break;
-        add_all(&choices);
-        choice = choices.of[walk_choose(choices.num)];
-        do_choice(&choice);
-    } while (choice.action != FINISH);
+}
+
+static void close_all(void)
+{
     for (int side = 0; side < SIDES; side++)
         close_side(side);
 }
 
-/* Scenarios; `tier`: 0 for all runs, 1 for long ones, 2 for longer ones. */
-static const struct {
-    const char *name;
-    int tier;
-    struct rules rules;
-    enum reached reached; /* some run has to */
-} scenarios[] = {
-    {"one request", 0, {.requests = {1}, .answers = {0, 1}, .disconnects = true}, REACHED_EARLY},
-    {"a late copy", 0, {.requests = {1}, .answers = {0, 2}}, REACHED_UP},
-    {"an exit", 0, {.requests = {2}, .answers = {0, 1}, .exits = true}, REACHED_GONE},
-    {"an exit of the origin",
-     0,
-     {.requests = {0, 1}, .answers = {1}, .disconnects = true, .loses = true, .exits = true},
+static const struct walk_scenario scenarios[] = {
+    {"one request", 0,
+     &(const struct rules){.requests = {1}, .answers = {0, 1}, .disconnects = true}, REACHED_EARLY},
+    {"a late copy", 0, &(const struct rules){.requests = {1}, .answers = {0, 2}}, REACHED_UP},
+    {"an exit", 0, &(const struct rules){.requests = {2}, .answers = {0, 1}, .exits = true},
      REACHED_GONE},
-    {"one request, loss",
-     0,
-     {.requests = {1}, .answers = {0, 1}, .disconnects = true, .loses = true},
+    {"an exit of the origin", 0,
+     &(const struct rules){
+         .requests = {0, 1}, .answers = {1}, .disconnects = true, .loses = true, .exits = true},
+     REACHED_GONE},
+    {"one request, loss", 0,
+     &(const struct rules){.requests = {1}, .answers = {0, 1}, .disconnects = true, .loses = true},
      REACHED_ALONE},
-    {"requests cross", 1, {.requests = {1, 1}, .answers = {1, 1}}, REACHED_CROSSED},
-    {"two requests", 1, {.requests = {2}, .answers = {0, 2}}, REACHED_UP},
-    {"a late copy, loss",
-     1,
-     {.requests = {1}, .answers = {0, 2}, .disconnects = true, .loses = true},
+    {"requests cross", 1, &(const struct rules){.requests = {1, 1}, .answers = {1, 1}},
+     REACHED_CROSSED},
+    {"two requests", 1, &(const struct rules){.requests = {2}, .answers = {0, 2}}, REACHED_UP},
+    {"a late copy, loss", 1,
+     &(const struct rules){.requests = {1}, .answers = {0, 2}, .disconnects = true, .loses = true},
      REACHED_ALONE},
-    {"a late copy, loss, copies",
-     2,
-     {.requests = {1}, .answers = {0, 2}, .disconnects = true, .loses = true, .doubles = true},
+    {"a late copy, loss, copies", 2,
+     &(const struct rules){
+         .requests = {1}, .answers = {0, 2}, .disconnects = true, .loses = true, .doubles = true},
      REACHED_ALONE},
+    {.name = NULL},
 };
 
-/* Without an argument the scenarios of tier 0; a number: up to this tier. */
+static const struct walk_protocol protocol = {.rules = &rules,
+                                              .rules_size = sizeof(rules),
+                                              .max_states = MAX_STATES,
+                                              .open = open_all,
+                                              .put_state = put_state,
+                                              .add_choices = add_choices,
+                                              .do_choice = do_choice,
+                                              .close = close_all};
+
 int main(int argc, char **argv)
 {
-    int tier = argc > 1 ? atoi(argv[1]) : 0;
-
-    for (unsigned int i = 0; i < sizeof(scenarios) / sizeof(scenarios[0]); i++) {
-        if (scenarios[i].tier > tier)
-            continue;
-        rules = scenarios[i].rules;
-        walk_all(&(struct walk_scenario){scenarios[i].name, run_once}, MAX_STATES);
-        WALK_CHECK(walk_num_reached[scenarios[i].reached] > 0);
-    }
-    return 0;
+    return walk_main(argc, argv, &protocol, scenarios);
 }
