@@ -174,7 +174,8 @@ static bool is_duplicate(const struct fp_ep *ep, const struct fp_peer *peer,
 
 static int handle_request(struct fp_ep *ep, struct fp_peer *peer, const struct fp_ctrl_msg *msg)
 {
-    if (is_duplicate(ep, peer, msg))
+    /* nothing would wake the owner for a connection to a process whose end is known already */
+    if (is_duplicate(ep, peer, msg) || fp_peer_is_dead(peer))
         return 0;
     struct fp_conn *conn = ep->is_closing ? NULL : conn_new(ep, peer, msg->from_id, FP_INCOMING);
 
