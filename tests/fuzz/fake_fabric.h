@@ -71,6 +71,9 @@ static unsigned int fake_names, fake_names_removed;
 static int fake_refused_names;                /* the next name is refused */
 static void (*fake_change)(struct fi_info *); /* changes each fi_info; NULL: none */
 static bool fake_reorders;                    /* the operation that ended last is reported first */
+static bool fake_has_names;              /* a name and an address are the endpoint's number */
+static unsigned int fake_max_receives;   /* that an endpoint takes; 0: FAKE_DEPTH */
+static ssize_t (*fake_send_error)(void); /* the result of the next send; NULL: fake_error's */
 static struct fid_fabric fake_fabric;
 static uint64_t fake_last_key;
 
@@ -276,6 +279,8 @@ static ssize_t fake_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, f
                          void *context)
 {
     (void)desc, (void)from;
+    if (fake_max_receives > 0 && fake_of(ep)->num_receives == fake_max_receives)
+        return -FI_EAGAIN;
     ssize_t rc = post(fake_of(ep)->receives, &fake_of(ep)->num_receives, buf, len, context);
     if (rc == 0)
         *(uint8_t *)buf = FAKE_CANARY;
@@ -298,7 +303,9 @@ static ssize_t fake_send(struct fid_ep *ep, const void *buf, size_t len, void *d
     (void)desc;
     fake_sum(buf, len);
     struct fake_ep *fake = fake_of(ep);
-    ssize_t rc = post(fake->sends, &fake->num_sends, NULL, len, context);
+    ssize_t rc = fake_send_error ? fake_send_error() : 0;
+    if (rc == 0)
+        rc = post(fake->sends, &fake->num_sends, NULL, len, context);
     if (rc == 0) {
         fake->sends[fake->num_sends - 1].source = buf;
         fake->sends[fake->num_sends - 1].sum = fake_hash(buf, len);
@@ -310,7 +317,7 @@ static ssize_t fake_send(struct fid_ep *ep, const void *buf, size_t len, void *d
 static ssize_t fake_inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t to)
 {
     fake_sum(buf, len);
-    ssize_t rc = fake_take_error();
+    ssize_t rc = fake_send_error ? fake_send_error() : fake_take_error();
     if (rc == 0)
         fake_note(fake_of(ep), buf, len, to)->is_injected = true;
     return rc;
@@ -349,13 +356,16 @@ static ssize_t fake_writemsg(struct fid_ep *ep, const struct fi_msg_rma *m, uint
 
 static int fake_getname(fid_t fid, void *name, size_t *size)
 {
-    (void)fid;
+    const struct fake_ep *fake = fp_container_of(fid, struct fake_ep, ep.fid);
     int rc = fake_call("getname");
     if (rc != 0) {
         *size = (size_t)(rc == -FI_ETOOSMALL ? FP_NAME_MAX + 1 : 0);
         return rc == -FI_ETOOSMALL ? 0 : rc;
     }
+
     memset(name, 1, 16);
+    if (fake_has_names)
+        *(uint8_t *)name = (uint8_t)(fake - fake_eps);
     *size = 16;
     return 0;
 }
@@ -406,12 +416,13 @@ static ssize_t fake_cq_readerr(struct fid_cq *cq, struct fi_cq_err_entry *entry,
 static int fake_insert(struct fid_av *av, const void *addr, size_t count, fi_addr_t *at,
                        uint64_t flags, void *context)
 {
-    (void)av, (void)addr, (void)flags, (void)context;
+    (void)av, (void)flags, (void)context;
     if (fake_refused_names > 0) {
         fake_refused_names--;
         return 0;
     }
-    *at = fake_names++;
+    *at = fake_has_names ? *(const uint8_t *)addr : fake_names;
+    fake_names++;
     return (int)count;
 }
 
