@@ -58,6 +58,7 @@ enum {
     PEER_TIMEOUT_MS = 2000,
     FIRST_MS = 1000000,
     MANY_POLLS = 1000000,
+    FIRST_PID = 1 << 30, /* no process has such a number: /proc has no file of it */
 };
 
 /* What a scenario allows. */
@@ -197,7 +198,7 @@ int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *new, stru
 pid_t __wrap_getpid(void);
 pid_t __wrap_getpid(void)
 {
-    return 1000 + running;
+    return FIRST_PID + running;
 }
 
 /* A process's end is seen by a descriptor. */
@@ -223,14 +224,14 @@ long __wrap_syscall(long number, ...)
         args[i] = va_arg(list, long);
     va_end(list);
     if (number == SYS_pidfd_open)
-        return open_pidfd(&processes[(pid_t)args[0] - 1000]);
+        return open_pidfd(&processes[(pid_t)args[0] - FIRST_PID]);
     return __real_syscall(number, args[0], args[1], args[2], args[3], args[4], args[5]);
 }
 
 bool __wrap_fp_peer_port_is_refused(struct fp_peer *peer);
 bool __wrap_fp_peer_port_is_refused(struct fp_peer *peer)
 {
-    return rules.refused && processes[peer->address.pid - 1000].dead;
+    return rules.refused && processes[peer->address.pid - FIRST_PID].dead;
 }
 
 /* Processes of one host or two. */
@@ -766,7 +767,7 @@ static bool has_seen_end(const struct process *process)
 {
     const struct fp_peer *peer = peer_of_process(process);
 
-    return peer && peer->pidfd >= 0 && processes[peer->address.pid - 1000].dead;
+    return peer && peer->pidfd >= 0 && processes[peer->address.pid - FIRST_PID].dead;
 }
 
 /* True if the background thread has something to do. */
