@@ -166,6 +166,19 @@ static struct place {
 static uint32_t num_known;
 static bool known_changed;
 
+/* Which threads have accessed a place with atomic operations in any run, written it, or tried it as
+ * a mutex. A step that no other thread can notice need not be tried behind steps of others: see
+ * goes_alone(). If the search relied on that and finds another access, it begins again. */
+static struct usage {
+    uintptr_t at;
+    uint8_t threads, writers;
+    bool is_mutex, is_tried, relied;
+} usages[MAX_PLACES];
+static uint32_t num_usages;
+static uint8_t syncers; /* threads that have called membarrier */
+static bool syncers_relied;
+static bool reduces = true;
+
 static enum mutation { NONE, WEAKEN, WEAKEN_OTHER, WEAKEN_FAIL, LATE } mutation;
 static uintptr_t mutated[MAX_MUTATED];
 static uint32_t num_mutated;
@@ -896,6 +909,40 @@ static bool needs_order(int t, const struct op *op)
     return is || (model == X86 && fences_x86(op));
 }
 
+static struct usage *usage_of(uintptr_t at)
+{
+    uint32_t i = 0;
+
+    while (i < num_usages && usages[i].at != at)
+        i++;
+    if (i == MAX_PLACES)
+        abort();
+    if (i == num_usages)
+        usages[num_usages++] = (struct usage){.at = at};
+    return &usages[i];
+}
+
+static void note_usage(int t, const struct op *op)
+{
+    uint8_t bit = (uint8_t)(1 << t);
+
+    if (op->kind == SYNC) {
+        known_changed |= syncers_relied && !(syncers & bit);
+        syncers |= bit;
+    }
+    if (op->kind == FENCE || op->kind == SYNC)
+        return;
+    struct usage *u = usage_of((uintptr_t)op->at), before = *u;
+    u->threads |= bit;
+    u->writers |= op->kind == LOAD ? 0 : bit;
+    u->is_mutex |= op->kind == LOCK;
+    u->is_tried |= op->kind != LOCK && op->kind != STORE;
+    if (u->relied && memcmp(u, &before, sizeof(*u)) != 0) {
+        known_changed = true;
+        u->relied = false;
+    }
+}
+
 static uint64_t perform(struct op op)
 {
     if (run.running == MAIN) {
@@ -909,6 +956,7 @@ static uint64_t perform(struct op op)
     struct thread *th = &run.threads[t];
     op.operand = op.size ? cut(op.operand, op.size) : op.operand;
     th->op = op;
+    note_usage(t, &op);
     if (needs_order(t, &op)) {
         if (_setjmp(th->here) == 0)
             _longjmp(run.scheduler, 1);
@@ -1411,6 +1459,59 @@ static void take_step(int t, uint32_t way)
         resume(t);
 }
 
+/* True if no other thread that still runs notices an access to the place, or can do anything about
+ * it before: a mutex that is locked, and that nobody tries. */
+static bool is_own(int t, uintptr_t at, bool reads, uint8_t others)
+{
+    struct usage *u = usage_of(at);
+    bool own =
+        !((reads ? u->writers : u->threads) & others) || (u->is_mutex && !u->is_tried && !reads);
+
+    (void)t;
+    u->relied |= own;
+    return own;
+}
+
+/* True if the next operation of the thread, or (`flush`) that of its oldest store to memory, is
+ * independent of everything that others do before it: then it is enough to let it go first. */
+static bool goes_alone(int t, bool flush)
+{
+    const struct thread *th = &run.threads[t];
+    uint8_t others = 0;
+
+    for (unsigned int i = 0; i < run.num_threads; i++)
+        if ((int)i != t && (!run.threads[i].ended || run.threads[i].buffered > 0))
+            others |= (uint8_t)(1 << i);
+    syncers_relied = true;
+    if (syncers & others)
+        return false;
+    if (flush)
+        return is_own(t, th->buffer[0].loc->at, false, others);
+    if (th->paused || th->op.kind == SYNC)
+        return false;
+    if (th->op.kind == FENCE)
+        return model == X86;
+    if (th->op.kind == LOCK || th->op.kind == WAIT)
+        return !(usage_of((uintptr_t)th->op.at)->threads & others) &&
+               is_own(t, (uintptr_t)th->op.at, true, others);
+    if (model == X86 && th->op.kind == STORE && !is_sc(th->op.order) && is_shared(&th->op))
+        return true;
+    return is_own(t, (uintptr_t)th->op.at, th->op.kind == LOAD, others);
+}
+
+/* Leaves one step out of all, if it goes alone. Returns their number. */
+static uint32_t reduce(uint32_t ways[2 * UV_MAX_THREADS], uint32_t total)
+{
+    for (unsigned int i = 0; i < 2 * run.num_threads; i++) {
+        if (ways[i] == 0 || ways[i] == total || !goes_alone((int)i / 2, i % 2))
+            continue;
+        for (unsigned int k = 0; k < 2 * run.num_threads; k++)
+            ways[k] = k == i ? ways[k] : 0;
+        return ways[i];
+    }
+    return total;
+}
+
 static void check_end(void)
 {
     for (unsigned int t = 0; t < run.num_threads; t++)
@@ -1446,6 +1547,8 @@ static void run_once(const struct uv_scenario *scenario)
             check_end();
             return;
         }
+        if (reduces)
+            total = reduce(ways, total);
         if (depth == MAX_STEPS) {
             fail_run("too many steps");
             return;
@@ -1488,15 +1591,20 @@ static void print_failure(void)
 static bool search(const struct uv_scenario *scenario)
 {
     uint64_t runs = 0;
+    uint32_t longest = 0;
 
-    num_known = 0;
+    num_known = num_usages = 0;
+    syncers = 0;
     memset(words, 0, sizeof(words));
 again:
     path_length = 0;
-    known_changed = false;
+    known_changed = syncers_relied = false;
+    for (uint32_t i = 0; i < num_usages; i++)
+        usages[i].relied = false;
     forget_visited();
     do {
         run_once(scenario);
+        longest = run.steps > longest ? run.steps : longest;
         runs++;
         if (known_changed)
             goto again;
@@ -1505,7 +1613,8 @@ again:
             return false;
         }
         if (num_visited > max_states) {
-            printf("UNFINISHED %s: more than %" PRIu64 " states\n", scenario->name, max_states);
+            printf("UNFINISHED %s: more than %" PRIu64 " states, runs of up to %u steps\n",
+                   scenario->name, max_states, longest);
             return false;
         }
     } while (next_path());
@@ -1569,6 +1678,8 @@ int uv_main(int argc, char **argv, const struct uv_scenario *scenarios, size_t n
             max_states = strtoull(argv[i] + 9, NULL, 10);
         else if (strcmp(argv[i], "--quick") == 0)
             quick = true;
+        else if (strcmp(argv[i], "--whole") == 0)
+            reduces = false;
         else if (strcmp(argv[i], "--sites") == 0)
             list = true;
         else if (strcmp(argv[i], "--keep-going") == 0)

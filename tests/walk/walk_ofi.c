@@ -1561,8 +1561,9 @@ static const struct walk_scenario scenarios[] = {
     SCENARIO("closes", 0, UP, .requests = {2}, .closes = {1, 1}),
     SCENARIO("a death", 0, DEAD, .requests = {1, 1}, .dies = true, .same_host = true),
     SCENARIO("a death on another host", 0, SILENT, .requests = {1, 1}, .dies = true),
-    SCENARIO("new endpoints", 0, UP, .requests = {2}, .reopens = {1, 1}),
+    SCENARIO("a new endpoint", 0, UP, .requests = {1}, .reopens = {1, 1}),
     SCENARIO("a refused port", 0, DEAD, .requests = {1, 1}, .dies = true, .refused = true),
+    SCENARIO("new endpoints", 1, UP, .requests = {2}, .reopens = {1, 1}),
     SCENARIO("stops", 1, UP, .requests = {1}, .ticks = {1, 1}),
     SCENARIO("a long stop", 1, SILENT, .requests = {1}, .ticks = {3}),
     SCENARIO("a long stop of the target", 1, SILENT, .requests = {1}, .ticks = {0, 3}),
@@ -1578,8 +1579,10 @@ static const struct walk_scenario scenarios[] = {
     SCENARIO("a death, a loss", 1, SILENT, .requests = {1, 1}, .dies = true, .losses = 1),
     SCENARIO("a death, a stop", 1, DEAD, .requests = {1, 1}, .ticks = {0, 1}, .dies = true,
              .same_host = true),
-    SCENARIO("all", 2, UP, .requests = {1, 1}, .messages = {1, 1}, .closes = {1, 1}, .losses = 1,
-             .fails = 1, .busy = 1, .rejects = 1, .shortages = 1),
+    SCENARIO("losses and closes", 2, BROKEN, .requests = {2, 1}, .messages = {1, 1},
+             .closes = {1, 1}, .losses = 1),
+    SCENARIO("errors, a busy fabric, a shortage", 2, SHORTAGE, .requests = {1, 1},
+             .messages = {1, 1}, .fails = 1, .busy = 2, .shortages = 1, .rejects = 1),
     {.name = NULL},
 };
 
