@@ -71,9 +71,9 @@ static unsigned int fake_names, fake_names_removed;
 static int fake_refused_names;                /* the next name is refused */
 static void (*fake_change)(struct fi_info *); /* changes each fi_info; NULL: none */
 static bool fake_reorders;                    /* the operation that ended last is reported first */
-static bool fake_has_names;              /* a name and an address are the endpoint's number */
-static unsigned int fake_max_receives;   /* that an endpoint takes; 0: FAKE_DEPTH */
-static ssize_t (*fake_send_error)(void); /* the result of the next send; NULL: fake_error's */
+static bool fake_has_names;                   /* a name and an address are the endpoint's number */
+static unsigned int fake_max_receives;        /* that an endpoint takes; 0: FAKE_DEPTH */
+static ssize_t (*fake_send_error)(void);      /* the result of the next send; NULL: fake_error's */
 static struct fid_fabric fake_fabric;
 static uint64_t fake_last_key;
 

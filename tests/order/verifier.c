@@ -28,6 +28,7 @@ enum {
     MAX_WATCHED = 24,
     MAX_LATE = 16,
     MAX_MUTATED = 64,
+    ENDLESS_PREEMPTIONS = 1, /* of a scenario with more states than anybody has waited for */
     STACK = 64 << 10,
     MAIN = UV_MAX_THREADS, /* setup() and end() */
 };
@@ -118,6 +119,8 @@ static struct {
     bool failed, pruned, in_end;
     char what[512];
     uint32_t steps;
+    int last; /* the thread that took the last step */
+    uint32_t preemptions;
     struct {
         uint8_t thread;
         enum kind kind;
@@ -178,6 +181,7 @@ static uint32_t num_usages;
 static uint8_t syncers; /* threads that have called membarrier */
 static bool syncers_relied;
 static bool reduces = true;
+static uint32_t max_preemptions = UINT32_MAX; /* of a run */
 
 static enum mutation { NONE, WEAKEN, WEAKEN_OTHER, WEAKEN_FAIL, LATE } mutation;
 static uintptr_t mutated[MAX_MUTATED];
@@ -1354,7 +1358,8 @@ static void begin_run(const struct uv_scenario *scenario)
     memset(run.sc, 0, sizeof(run.sc));
     run.scenario = scenario;
     run.num_locs = 0;
-    run.steps = 0;
+    run.steps = run.preemptions = 0;
+    run.last = MAIN;
     run.failed = run.pruned = run.in_end = false;
     run.running = MAIN;
     run.main_self = 0;
@@ -1512,6 +1517,28 @@ static uint32_t reduce(uint32_t ways[2 * UV_MAX_THREADS], uint32_t total)
     return total;
 }
 
+/* A thread that could go on, and does not pause, is preempted if another one takes the next step.
+ */
+static bool may_be_preempted(const uint32_t ways[2 * UV_MAX_THREADS])
+{
+    return run.last != MAIN && ways[2 * run.last] > 0 && !run.threads[run.last].paused;
+}
+
+/* At the limit nobody is preempted. Stores that leave a buffer, and steps that go alone, preempt
+ * nobody. */
+static uint32_t limit_preemptions(uint32_t ways[2 * UV_MAX_THREADS], uint32_t total)
+{
+    if (run.preemptions < max_preemptions || !may_be_preempted(ways))
+        return total;
+    for (unsigned int t = 0; t < run.num_threads; t++) {
+        if ((int)t == run.last)
+            continue;
+        total -= ways[2 * t];
+        ways[2 * t] = 0;
+    }
+    return total;
+}
+
 static void check_end(void)
 {
     for (unsigned int t = 0; t < run.num_threads; t++)
@@ -1534,7 +1561,10 @@ static void run_once(const struct uv_scenario *scenario)
     for (uint32_t depth = 0; !run.failed && !run.pruned; depth++) {
         uint32_t ways[2 * UV_MAX_THREADS], total = 0;
         if (depth >= path_length) {
-            if (!visit(state_hash()))
+            uint64_t hash = state_hash();
+            if (max_preemptions < UINT32_MAX)
+                hash = mix(mix(hash, (uint64_t)run.last), run.preemptions);
+            if (!visit(hash))
                 return;
         }
         for (unsigned int t = 0; t < run.num_threads; t++) {
@@ -1547,8 +1577,10 @@ static void run_once(const struct uv_scenario *scenario)
             check_end();
             return;
         }
-        if (reduces)
-            total = reduce(ways, total);
+        bool preempts = may_be_preempted(ways);
+        uint32_t reduced = reduces ? reduce(ways, total) : total;
+        bool is_alone = reduced < total;
+        total = is_alone ? reduced : limit_preemptions(ways, total);
         if (depth == MAX_STEPS) {
             fail_run("too many steps");
             return;
@@ -1560,10 +1592,15 @@ static void run_once(const struct uv_scenario *scenario)
         uint32_t pick = path[depth].at, i = 0;
         while (pick >= ways[i])
             pick -= ways[i++];
-        if (i % 2)
+        if (i % 2) {
             flush_one((int)i / 2);
-        else
-            take_step((int)i / 2, pick);
+            continue;
+        }
+        if (!is_alone) {
+            run.preemptions += preempts && (int)i / 2 != run.last;
+            run.last = (int)i / 2;
+        }
+        take_step((int)i / 2, pick);
     }
 }
 
@@ -1618,7 +1655,10 @@ again:
             return false;
         }
     } while (next_path());
-    printf("holds %s: %" PRIu64 " states, %" PRIu64 " runs\n", scenario->name, num_visited, runs);
+    printf("holds %s: %" PRIu64 " states, %" PRIu64 " runs", scenario->name, num_visited, runs);
+    if (max_preemptions < UINT32_MAX)
+        printf(", at most %u preemptions", max_preemptions);
+    printf("\n");
     return true;
 }
 
@@ -1678,6 +1718,8 @@ int uv_main(int argc, char **argv, const struct uv_scenario *scenarios, size_t n
             max_states = strtoull(argv[i] + 9, NULL, 10);
         else if (strcmp(argv[i], "--quick") == 0)
             quick = true;
+        else if (strncmp(argv[i], "--preemptions=", 14) == 0)
+            max_preemptions = (uint32_t)strtoul(argv[i] + 14, NULL, 10);
         else if (strcmp(argv[i], "--whole") == 0)
             reduces = false;
         else if (strcmp(argv[i], "--sites") == 0)
@@ -1687,10 +1729,16 @@ int uv_main(int argc, char **argv, const struct uv_scenario *scenarios, size_t n
         else
             only = argv[i];
     }
-    for (size_t i = 0; i < num && (ok || keep_going); i++)
-        if (only ? strcmp(only, scenarios[i].name) == 0
-                 : scenarios[i].slow < (quick ? UV_SLOW : UV_ENDLESS))
-            ok = search(&scenarios[i]) && ok;
+    for (size_t i = 0; i < num && (ok || keep_going); i++) {
+        if (only ? strcmp(only, scenarios[i].name) != 0
+                 : scenarios[i].slow >= (quick ? UV_SLOW : UV_NAMED))
+            continue;
+        if (!only && scenarios[i].slow == UV_ENDLESS)
+            max_preemptions = ENDLESS_PREEMPTIONS;
+        ok = search(&scenarios[i]) && ok;
+        if (!only && scenarios[i].slow == UV_ENDLESS)
+            max_preemptions = UINT32_MAX;
+    }
     if (list)
         print_sites();
     return ok ? 0 : 1;

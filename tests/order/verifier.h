@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { UV_MAX_THREADS = 4, UV_SLOW = 1, UV_ENDLESS = 2 };
+enum { UV_MAX_THREADS = 4, UV_SLOW = 1, UV_ENDLESS = 2, UV_NAMED = 3 };
 
 /* What several threads do with objects in static memory, which setup() makes anew for each run. A
  * thread whose bit is set in `daemons` may sleep for ever. */
@@ -25,7 +25,8 @@ struct uv_scenario {
     void (*end)(void); /* called when all threads have ended; may be NULL */
     unsigned int daemons;
     /* UV_SLOW: more than some seconds, left out with --quick; UV_ENDLESS: more states than anybody
-     * has waited for; it runs only if it is named */
+     * has waited for; unless it is named, only with few preemptions, and not with --quick;
+     * UV_NAMED: runs only if it is named */
     int slow;
 };
 
