@@ -1579,10 +1579,11 @@ static const struct walk_scenario scenarios[] = {
     SCENARIO("a death, a loss", 1, SILENT, .requests = {1, 1}, .dies = true, .losses = 1),
     SCENARIO("a death, a stop", 1, DEAD, .requests = {1, 1}, .ticks = {0, 1}, .dies = true,
              .same_host = true),
-    SCENARIO("losses and closes", 2, BROKEN, .requests = {2, 1}, .messages = {1, 1},
+    SCENARIO("a loss, closes, messages", 1, BROKEN, .requests = {1}, .messages = {1, 1},
              .closes = {1, 1}, .losses = 1),
-    SCENARIO("errors, a busy fabric, a shortage", 2, SHORTAGE, .requests = {1, 1},
-             .messages = {1, 1}, .fails = 1, .busy = 2, .shortages = 1, .rejects = 1),
+    SCENARIO("an error, a busy fabric, a shortage", 1, SHORTAGE, .requests = {1, 1}, .fails = 1,
+             .busy = 1, .shortages = 1),
+    SCENARIO("more stops", 2, UP, .requests = {1}, .ticks = {2, 1}),
     {.name = NULL},
 };
 
