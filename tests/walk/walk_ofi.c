@@ -1566,7 +1566,7 @@ static const struct walk_scenario scenarios[] = {
     SCENARIO("new endpoints", 1, UP, .requests = {2}, .reopens = {1, 1}),
     SCENARIO("stops", 1, UP, .requests = {1}, .ticks = {1, 1}),
     SCENARIO("a long stop", 1, SILENT, .requests = {1}, .ticks = {3}),
-    SCENARIO("a long stop of the target", 1, SILENT, .requests = {1}, .ticks = {0, 3}),
+    SCENARIO("a long stop of the target", 2, SILENT, .requests = {1}, .ticks = {0, 3}),
     SCENARIO("a loss and a stop", 1, UP, .requests = {1}, .losses = 1, .ticks = {1}),
     SCENARIO("losses", 1, BROKEN, .requests = {1, 1}, .messages = {1, 1}, .losses = 2),
     SCENARIO("errors and losses", 1, BROKEN, .requests = {1, 1}, .messages = {1, 1}, .losses = 1,
@@ -1574,7 +1574,7 @@ static const struct walk_scenario scenarios[] = {
     SCENARIO("closes, a loss", 1, UP, .requests = {2}, .closes = {1, 1}, .losses = 1),
     SCENARIO("closes, an error", 1, UP, .requests = {2}, .closes = {1, 1}, .fails = 1),
     SCENARIO("closes, requests cross", 1, CROSSED, .requests = {2, 1}, .closes = {1, 1}),
-    SCENARIO("a death, closes", 1, DEAD, .requests = {2, 1}, .closes = {1, 1}, .dies = true,
+    SCENARIO("a death, closes", 2, DEAD, .requests = {2, 1}, .closes = {1, 1}, .dies = true,
              .same_host = true),
     SCENARIO("a death, a loss", 1, SILENT, .requests = {1, 1}, .dies = true, .losses = 1),
     SCENARIO("a death, a stop", 1, DEAD, .requests = {1, 1}, .ticks = {0, 1}, .dies = true,
@@ -1583,7 +1583,6 @@ static const struct walk_scenario scenarios[] = {
              .closes = {1, 1}, .losses = 1),
     SCENARIO("an error, a busy fabric, a shortage", 1, SHORTAGE, .requests = {1, 1}, .fails = 1,
              .busy = 1, .shortages = 1),
-    SCENARIO("more stops", 2, UP, .requests = {1}, .ticks = {2, 1}),
     {.name = NULL},
 };
 
