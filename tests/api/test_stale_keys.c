@@ -75,8 +75,8 @@ static void target(const struct ut_end *end, const uint8_t *bytes, const struct 
     }
 }
 
-/* Two puts to one place, the second one by an STADD whose key stays valid: its bytes stay, as it has
- * STRONG_ORDER. */
+/* Two puts to one place, the second one by an STADD whose key stays valid: its bytes stay, as it
+ * has STRONG_ORDER. */
 static void overwrite(const struct ut_end *end, utofu_vcq_id_t target, const struct round *round,
                       uint64_t number)
 {

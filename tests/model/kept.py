@@ -516,7 +516,7 @@ def refusals(folder):
             (r"^name = .*", 'name = "' + 128 * "n" + '"'), (r"^hop_ns = .*", "hop_ns = 1" + 499 * " "),
             (r"^hop_ns = .*", "hop_ns = 1" + 500 * " "), (r"^hop_ns = .*", "hop_ns = 1" + 501 * " "),
             (r"^hop_ns = .*", "= 1"), (r"^hop_ns = .*", "hop_ns = true"),
-            (r"^hop_ns = .*", "hop_ns = false"), (r"^hop_ns = .*", "hop_ns = truely"),
+            (r"^hop_ns = .*", "hop_ns = false"), (r"^hop_ns = .*", "hop_ns = truly"),
             (r"^hop_ns = .*", "hop_ns = false 1"), (r"^hop_ns = .*", "hop_ns = 1e"), (r"^hop_ns = .*", "hop_ns 1"))):
         machine = changed_machine(folder, f"bad{number}", change)
         yield f"{change}: {refusal(job, ['-m', machine])}"
