@@ -1045,7 +1045,7 @@ def mpi_calls():
                           (recordings.MPI_WAIT, (1, 2)), (recordings.MPI_WAIT, (1, 2, 3)),
                           (recordings.MPI_PROBE, (0, 0)),
                           (recordings.MPI_PROBE, (0, 3, 0, 0)), (recordings.MPI_COLL, (0, 0, -1, 0, 0)),
-                          (recordings.MPI_COLL, (-1, 0, -1, 0, 0, -1)), (recordings.MPI_COLL, (12, 0, -1, 0, 0, -1)),
+                          (recordings.MPI_COLL, (-1, 0, -1, 0, 0, -1)), (recordings.MPI_COLL, (13, 0, -1, 0, 0, -1)),
                           (recordings.MPI_COLL, (1, 0, 1, 0, 0, -1)), (recordings.MPI_COLL, (1, 3, 0, 0, 0, -1)),
                           (recordings.MPI_OPAQUE, ()), (recordings.MPI_OPAQUE, (1, 2))):
         body = b"".join(recordings.signed(n) for n in numbers)
