@@ -172,8 +172,8 @@ Test(hold, sum_of_all_is_limited)
         ut_record_hold(5, 4096 + i % ADDRESSES * 256, 8, 0);
         cr_assert(tape.hold.pause <= PAUSE);
         pauses += tape.hold.pause == PAUSE;
-        if (before > 0)
-            cr_assert_eq(tape.hold.pause, before - 1);
+        if (before > 0) /* few puts are held in a pause, too */
+            cr_assert(tape.hold.pause == before - 1 || tape.hold.num_extra <= 30);
     }
     cr_assert(pauses > 0);
     cr_assert(held_ns >= 1500 * ONE_MS && held_ns <= MOST, "%llu", (unsigned long long)held_ns);
