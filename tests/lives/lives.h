@@ -76,7 +76,8 @@ static inline long lives_entries(const char *path)
     return count;
 }
 
-/* The number of mappings, and the bytes of those that are writable: neighbours are one mapping. */
+/* The number of mappings, and the bytes of those that are private and writable, as neighbours of
+ * these are one mapping. A segment that is shared, as a peer's of shm, has hundreds of MiB. */
 static inline long lives_mappings(long *writable)
 {
     FILE *file = fopen("/proc/self/maps", "r");
@@ -87,7 +88,7 @@ static inline long lives_mappings(long *writable)
     *writable = 0;
     while (file && fgets(line, sizeof(line), file)) {
         lines++;
-        if (sscanf(line, "%lx-%lx %7s", &from, &to, mode) == 3 && mode[1] == 'w')
+        if (sscanf(line, "%lx-%lx %7s", &from, &to, mode) == 3 && mode[1] == 'w' && mode[3] == 'p')
             *writable += (long)(to - from);
     }
     if (file)
