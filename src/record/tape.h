@@ -85,7 +85,7 @@ struct ut_tape {
 
     struct {                          /* used by hold.c */
         struct ut_hash_table streams; /* struct ut_tape_stream */
-        uint32_t pause;               /* number of puts that are not considered */
+        uint32_t pause;               /* number of puts of which few are held */
         uint32_t job_size, num_extra;
         uint64_t num_held, random, opened_at, ns;
         uint64_t off_ns; /* how long this thread is usually off its core: a moving mean */

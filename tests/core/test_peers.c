@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finding the owners of VCQs, with a launcher and a clock that this test plays: who is asked and
- * when, what is kept, and the line for each process that cannot be reached.
+ * Look-ups of the owners of VCQs, with a launcher and a clock that this test plays: which process
+ * is asked at what time, what is kept, and the line for each process that cannot be reached.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -195,7 +195,7 @@ static void check_peer(uint32_t rank, int provider, uint8_t number)
 }
 
 /*
- * Who is asked
+ * Order of the questions
  */
 
 Test(peers, owner_is_asked_once)

@@ -31,7 +31,7 @@
 #include "util/thread.h"
 #include "utofu.h"
 
-enum { STRANGER = 54322 };
+enum { OTHER_UID = 54322 };
 
 static bool is_open(int fd)
 {
@@ -283,7 +283,7 @@ Test(util_file, is_created_or_emptied)
     cr_assert_str_eq(why, strerror(ENOENT));
     if (geteuid() == 0) {
         write_file("other", "text", 0666);
-        cr_assert_eq(chown("other", STRANGER, STRANGER), 0);
+        cr_assert_eq(chown("other", OTHER_UID, OTHER_UID), 0);
         cr_assert_eq(ut_file_create("other", why), -EPERM);
         cr_assert_str_eq(why, "belongs to user 54322, not to user 0");
         cr_assert_eq(size_of("other"), 4);
@@ -310,7 +310,7 @@ Test(util_file, output_follows_links_of_this_user)
     cr_assert(fd > 2 && !made && size_of("behind") == 0);
     close(fd);
     if (geteuid() == 0) {
-        cr_assert_eq(lchown("link", STRANGER, STRANGER), 0);
+        cr_assert_eq(lchown("link", OTHER_UID, OTHER_UID), 0);
         cr_assert_eq(ut_file_open_output("link", O_TRUNC, &made), -ELOOP);
     }
     cr_assert_eq(ut_file_open_output("none/out", O_TRUNC, &made), -ENOENT);
