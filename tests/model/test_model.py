@@ -136,6 +136,11 @@ def time_in(folder, command, region, ranks=12, **how):
     return regions(result)[region]["max_us"] if region else result["time_us"]
 
 
+def usual_time_in(*args, **how):
+    """Of three recordings: on a busy machine one has times up to 4 % above and below others."""
+    return sorted(time_in(*args, **how) for _ in range(3))[1]
+
+
 def providers():
     """How to record over each provider that is here."""
     yield "", {}
@@ -148,9 +153,9 @@ def test_told(folder):
     """What is concluded from repetitions is what the program says itself."""
     for case in ("halo", "allgather", "doubling"):
         command = [PATTERNS, case, "60", "4096"]
-        told = time_in(folder, command + ["tell"], case)
+        told = usual_time_in(folder, command + ["tell"], case)
         for name, how in providers():
-            near(f"{case}{name}: concluded as told", time_in(folder, command, case, **how), told, 0.05)
+            near(f"{case}{name}: concluded as told", usual_time_in(folder, command, case, **how), told, 0.05)
 
 
 FLOWS = ("chain", "pipeline", "broadcast", "reduce", "sweep", "master")
