@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "../harness/check.h"
+#include "../harness/fence.h"
 
 #include "../../layers/common/exchange.h"
 #include "../../layers/common/idle.h"
@@ -79,12 +80,17 @@ void lc_sleep_ns(long ns)
     fake_clock_pass_ms(10);
 }
 
-void *__real_malloc(size_t size);
 void *__wrap_malloc(size_t size);
+void __wrap_free(void *at);
 
 void *__wrap_malloc(size_t size)
 {
-    return fail_memory ? NULL : __real_malloc(size);
+    return fail_memory ? NULL : fence_malloc(size);
+}
+
+void __wrap_free(void *at)
+{
+    fence_free(at);
 }
 
 int utofu_create_vcq_with_cmp_id(utofu_tni_id_t tni, utofu_cmp_id_t cmp, unsigned long int flags,

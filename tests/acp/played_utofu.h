@@ -28,6 +28,7 @@
 #include "../../layers/common/exchange.h"
 #include "../harness/check.h"
 #include "../harness/fake_clock.h"
+#include "../harness/fence.h"
 
 enum {
     PROCS = 5,
@@ -64,10 +65,6 @@ static bool is_to_fail(int *after)
     return true;
 }
 
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *at, size_t size);
-void __real_free(void *at);
 void *__real_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset);
 int __real_munmap(void *at, size_t size);
 _Noreturn void __real__exit(int status);
@@ -82,7 +79,7 @@ _Noreturn void __wrap__exit(int status);
 
 void *__wrap_malloc(size_t size)
 {
-    void *at = is_to_fail(&fail_memory) ? NULL : __real_malloc(size);
+    void *at = is_to_fail(&fail_memory) ? NULL : fence_malloc(size);
 
     blocks += at != NULL;
     return at;
@@ -90,7 +87,7 @@ void *__wrap_malloc(size_t size)
 
 void *__wrap_calloc(size_t count, size_t size)
 {
-    void *at = is_to_fail(&fail_memory) ? NULL : __real_calloc(count, size);
+    void *at = is_to_fail(&fail_memory) ? NULL : fence_calloc(count, size);
 
     blocks += at != NULL;
     return at;
@@ -98,7 +95,7 @@ void *__wrap_calloc(size_t count, size_t size)
 
 void *__wrap_realloc(void *at, size_t size)
 {
-    void *to = is_to_fail(&fail_memory) ? NULL : __real_realloc(at, size);
+    void *to = is_to_fail(&fail_memory) ? NULL : fence_realloc(at, size);
 
     blocks += to && !at;
     return to;
@@ -107,7 +104,7 @@ void *__wrap_realloc(void *at, size_t size)
 void __wrap_free(void *at)
 {
     blocks -= at != NULL;
-    __real_free(at);
+    fence_free(at);
 }
 
 void *__wrap_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset)
@@ -389,7 +386,7 @@ int utofu_get_onesided_tnis(utofu_tni_id_t **tnis, size_t *num)
 {
     if (is_to_fail(&fail_call))
         return UTOFU_ERR_NOT_AVAILABLE;
-    *tnis = __real_malloc(COLORS * sizeof(**tnis));
+    *tnis = fence_malloc(COLORS * sizeof(**tnis));
     blocks++;
     for (uint16_t i = 0; i < COLORS; i++)
         (*tnis)[i] = i;

@@ -26,6 +26,7 @@
 #include "../../layers/jtofu/local_pmix.h"
 #include "../../layers/jtofu/own_map.h"
 #include "../harness/check.h"
+#include "../harness/fence.h"
 #include "../harness/fake_clock.h"
 
 #include "../../layers/jtofu/map.c"
@@ -43,8 +44,6 @@ static long blocks;
 static int depth;                                 /* of locks */
 static void (*at_lock)(void), (*at_unlock)(void); /* what another thread does before and behind */
 
-void *__real_malloc(size_t size);
-void __real_free(void *at);
 int __real_pthread_mutex_lock(pthread_mutex_t *lock);
 int __real_pthread_mutex_unlock(pthread_mutex_t *lock);
 void *__wrap_malloc(size_t size);
@@ -65,60 +64,34 @@ static bool is_to_fail(void)
     return true;
 }
 
-/* Each block has its size before it, and bytes behind it that nobody may change. */
-enum { HEADER = 16, BEHIND = 16 };
-
-static void *enclose(uint8_t *block, size_t size, int filling)
-{
-    if (!block)
-        return NULL;
-    blocks++;
-    memcpy(block, &size, sizeof(size));
-    memset(block + HEADER, filling, size);
-    memset(block + HEADER + size, 0x77, BEHIND);
-    return block + HEADER;
-}
-
-static size_t size_of(const uint8_t *at)
-{
-    size_t size_before;
-
-    memcpy(&size_before, at - HEADER, sizeof(size_before));
-    for (int i = 0; i < BEHIND; i++)
-        CHECK(at[size_before + (size_t)i] == 0x77);
-    return size_before;
-}
-
 void *__wrap_malloc(size_t size)
 {
-    return enclose(is_to_fail() ? NULL : __real_malloc(HEADER + size + BEHIND), size, 0xa5);
+    void *at = is_to_fail() ? NULL : fence_malloc(size);
+
+    blocks += at != NULL;
+    return at;
 }
 
 void *__wrap_calloc(size_t count, size_t size)
 {
-    return enclose(is_to_fail() ? NULL : __real_malloc(HEADER + count * size + BEHIND),
-                   count * size, 0);
+    void *at = is_to_fail() ? NULL : fence_calloc(count, size);
+
+    blocks += at != NULL;
+    return at;
 }
 
 void *__wrap_realloc(void *at, size_t size)
 {
-    void *to = __wrap_malloc(size);
+    void *to = is_to_fail() ? NULL : fence_realloc(at, size);
 
-    if (to && at) {
-        size_t before = size_of(at);
-        memcpy(to, at, before < size ? before : size);
-        free(at);
-    }
+    blocks += to && !at;
     return to;
 }
 
 void __wrap_free(void *at)
 {
-    if (!at)
-        return;
-    memset(at, 0x5a, size_of(at));
-    blocks--;
-    __real_free((uint8_t *)at - HEADER);
+    blocks -= at != NULL;
+    fence_free(at);
 }
 
 int __wrap_pthread_mutex_lock(pthread_mutex_t *lock)

@@ -26,6 +26,7 @@
 #include "../../layers/lapi/progress.h"
 #include "../harness/check.h"
 #include "../harness/fake_clock.h"
+#include "../harness/fence.h"
 
 enum {
     PROCS = 5,
@@ -60,10 +61,6 @@ static bool is_to_fail(int *after)
     return true;
 }
 
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *at, size_t size);
-void __real_free(void *at);
 void *__real_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset);
 int __real_munmap(void *at, size_t size);
 int __real_ioctl(int fd, unsigned long request, void *arg);
@@ -78,7 +75,7 @@ int __wrap_sched_yield(void);
 
 void *__wrap_malloc(size_t size)
 {
-    void *at = is_to_fail(&fail_memory) ? NULL : __real_malloc(size);
+    void *at = is_to_fail(&fail_memory) ? NULL : fence_malloc(size);
 
     blocks += at != NULL;
     return at;
@@ -86,7 +83,7 @@ void *__wrap_malloc(size_t size)
 
 void *__wrap_calloc(size_t count, size_t size)
 {
-    void *at = is_to_fail(&fail_memory) ? NULL : __real_calloc(count, size);
+    void *at = is_to_fail(&fail_memory) ? NULL : fence_calloc(count, size);
 
     blocks += at != NULL;
     return at;
@@ -94,7 +91,7 @@ void *__wrap_calloc(size_t count, size_t size)
 
 void *__wrap_realloc(void *at, size_t size)
 {
-    void *to = is_to_fail(&fail_memory) ? NULL : __real_realloc(at, size);
+    void *to = is_to_fail(&fail_memory) ? NULL : fence_realloc(at, size);
 
     blocks += to && !at;
     return to;
@@ -103,7 +100,7 @@ void *__wrap_realloc(void *at, size_t size)
 void __wrap_free(void *at)
 {
     blocks -= at != NULL;
-    __real_free(at);
+    fence_free(at);
 }
 
 void *__wrap_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset)
@@ -390,7 +387,7 @@ int utofu_get_onesided_tnis(utofu_tni_id_t **tnis, size_t *num)
 {
     if (is_to_fail(&fail_call))
         return UTOFU_ERR_NOT_AVAILABLE;
-    *tnis = __real_calloc(1, sizeof(**tnis));
+    *tnis = fence_calloc(1, sizeof(**tnis));
     blocks++;
     *num = 1;
     return UTOFU_SUCCESS;

@@ -6,8 +6,10 @@
  * each allocation; then MPI's own is used, and nothing is left behind.
  */
 #include "../harness/fake_clock.h"
+#include "../harness/fence.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,11 +60,7 @@ static bool is_to_fail(int *after)
     return true;
 }
 
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *at, size_t size);
 int __real_posix_memalign(void **at, size_t alignment, size_t size);
-void __real_free(void *at);
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *at, size_t size);
@@ -71,7 +69,7 @@ void __wrap_free(void *at);
 
 void *__wrap_malloc(size_t size)
 {
-    void *at = is_to_fail(&fail_memory) ? NULL : __real_malloc(size);
+    void *at = is_to_fail(&fail_memory) ? NULL : fence_malloc(size);
 
     blocks += at != NULL;
     return at;
@@ -79,7 +77,7 @@ void *__wrap_malloc(size_t size)
 
 void *__wrap_calloc(size_t count, size_t size)
 {
-    void *at = is_to_fail(&fail_memory) ? NULL : __real_calloc(count, size);
+    void *at = is_to_fail(&fail_memory) ? NULL : fence_calloc(count, size);
 
     blocks += at != NULL;
     return at;
@@ -87,7 +85,7 @@ void *__wrap_calloc(size_t count, size_t size)
 
 void *__wrap_realloc(void *at, size_t size)
 {
-    void *to = is_to_fail(&fail_memory) ? NULL : __real_realloc(at, size);
+    void *to = is_to_fail(&fail_memory) ? NULL : fence_realloc(at, size);
 
     blocks += to && !at;
     return to;
@@ -95,16 +93,19 @@ void *__wrap_realloc(void *at, size_t size)
 
 int __wrap_posix_memalign(void **at, size_t alignment, size_t size)
 {
-    int rc = is_to_fail(&fail_memory) ? 12 : __real_posix_memalign(at, alignment, size);
+    void *made = is_to_fail(&fail_memory) ? NULL : fence_aligned(alignment, size);
 
-    blocks += rc == 0;
-    return rc;
+    if (!made)
+        return ENOMEM;
+    *at = made;
+    blocks++;
+    return 0;
 }
 
 void __wrap_free(void *at)
 {
     blocks -= at != NULL;
-    __real_free(at);
+    fence_free(at);
 }
 
 static char line[2048], all_lines[65536]; /* the last one, and all since forget() */
@@ -571,7 +572,7 @@ int utofu_get_onesided_tnis(utofu_tni_id_t **tnis, size_t *num)
 {
     if (is_to_fail(&fail_call))
         return UTOFU_ERR_NOT_AVAILABLE;
-    *tnis = __real_calloc(2, sizeof(**tnis));
+    *tnis = fence_calloc(2, sizeof(**tnis));
     (*tnis)[1] = 1;
     blocks++;
     *num = 2;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "../harness/check.h"
+#include "../harness/fence.h"
 
 #include "../../layers/prdma/comm.h"
 #include "../../layers/prdma/datatype.h"
@@ -20,8 +21,6 @@ enum { NONE = -1, MOST = 8, KEY = 42, DUPS = 1000, USER = 1, PRIVATE = 2, NODE =
 
 static int fail_memory = NONE;
 static long blocks;
-void *__real_malloc(size_t size);
-void __real_free(void *at);
 void *__wrap_malloc(size_t size);
 void __wrap_free(void *at);
 
@@ -30,13 +29,13 @@ void *__wrap_malloc(size_t size)
     if (fail_memory >= 0 && fail_memory-- == 0)
         return NULL;
     blocks++;
-    return __real_malloc(size);
+    return fence_malloc(size);
 }
 
 void __wrap_free(void *at)
 {
     blocks -= at != NULL;
-    __real_free(at);
+    fence_free(at);
 }
 
 /*
