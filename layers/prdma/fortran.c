@@ -347,14 +347,15 @@ static MPI_Datatype *c_types(int count, const MPI_Fint *types)
     return c;
 }
 
-/* Keeps the types for MPI's own request, which may read them later; the layer's requests do not. */
+/* Keeps the types for MPI's own request, which may read them later; the layer's requests do not,
+ * and a call that has failed has made none. */
 static void keep_types(MPI_Request made, MPI_Datatype *send, MPI_Datatype *recv)
 {
     struct pr_request *r;
 
     pr_lock();
     r = pr_request_find(made);
-    if (r != NULL && !r->fallback) {
+    if (made == MPI_REQUEST_NULL || (r != NULL && !r->fallback)) {
         free(send);
         free(recv);
     }
