@@ -9,6 +9,7 @@
 #ifndef UT_TEST_PLAYED_UTOFU_H
 #define UT_TEST_PLAYED_UTOFU_H
 
+#include <semaphore.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -50,6 +51,7 @@ enum {
  */
 
 static int fail_memory = NONE, fail_call = NONE; /* so many succeed before */
+static int busy_start = NONE, busy_times;        /* then uTofu has no room, so often */
 static bool has_failed;
 static long blocks;
 static int num_maps, num_threads, num_vcqs, thread_error;
@@ -76,6 +78,7 @@ void *__wrap_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offs
 void *__wrap_mmap64(void *at, size_t size, int prot, int flags, int fd, off_t offset);
 int __wrap_munmap(void *at, size_t size);
 _Noreturn void __wrap__exit(int status);
+int __wrap_sem_wait(sem_t *semaphore);
 
 void *__wrap_malloc(size_t size)
 {
@@ -211,7 +214,8 @@ enum lc_exchange_result lc_exchange_ids(const struct lc_exchange *m, uint64_t ra
 static void *(*thread_run)(void *arg); /* the thread of the layer, which tests call */
 static int num_naps, num_waits, num_yields;
 static bool is_contended = true;
-static void (*at_nap)(long ns), (*at_wait)(int64_t us);
+static void (*at_nap)(long ns), (*at_wait)(int64_t us), (*at_spin)(void), (*at_park)(void);
+static int num_wakes;
 
 int lc_thread_start(struct lc_thread *thread, void *(*run)(void *arg), void *arg)
 {
@@ -224,6 +228,7 @@ int lc_thread_start(struct lc_thread *thread, void *(*run)(void *arg), void *arg
 void lc_thread_join(struct lc_thread *thread)
 {
     (void)thread;
+    CHECK(al.progress.stop && !al.progress.parked && al.lock != AL_LOCKED);
     num_threads--;
 }
 
@@ -241,9 +246,23 @@ bool lc_yield_core(void)
     return is_contended;
 }
 
+/* There is no other thread, but what a test plays. */
 void lc_spin_while_equal(const uint32_t *word, uint32_t value)
 {
-    CHECK(*word != value); /* there is no other thread */
+    if (at_spin)
+        at_spin();
+    CHECK(*word != value);
+}
+
+int __wrap_sem_wait(sem_t *semaphore)
+{
+    static int calls;
+
+    CHECK(semaphore == &al.progress.go && at_park);
+    if (++calls % 2 == 1)
+        return -1; /* a signal */
+    at_park();
+    return 0;
 }
 
 /*
@@ -289,6 +308,8 @@ static __attribute__((unused)) void publish(uint32_t rank, uint32_t tag, uint32_
     played->rows[rank][tag] = (struct al_published){
         .stadd = 1ull << 62 | (uint64_t)rank << 48 | (uint64_t)(STAG_DATA + n) << 32, .size = DATA};
 }
+
+static int num_registrations;
 
 static int num_regions(void)
 {
@@ -353,6 +374,7 @@ int utofu_reg_mem(utofu_vcq_hdl_t vcq, void *at, size_t size, unsigned long int 
         if (regions[i].size != 0)
             continue;
         regions[i] = (struct region){at, size};
+        num_registrations++;
         *stadd = (uintptr_t)at;
         return UTOFU_SUCCESS;
     }
@@ -439,7 +461,8 @@ int utofu_construct_vcq_id(uint8_t coords[], utofu_tni_id_t tni, utofu_cq_id_t c
 
 int utofu_wake_vcq(utofu_vcq_hdl_t vcq)
 {
-    (void)vcq;
+    CHECK(vcq == 1);
+    num_wakes++;
     return UTOFU_SUCCESS;
 }
 
@@ -479,6 +502,11 @@ static int start(struct flying f)
         return UTOFU_ERR_INVALID_VCQ_ID;
     if (f.size > 16777215)
         return UTOFU_ERR_INVALID_SIZE;
+    if (busy_start == 0 && busy_times-- > 0) {
+        has_failed = true;
+        return UTOFU_ERR_BUSY;
+    }
+    busy_start -= busy_start > 0;
     if (num_in_flight == FLYING)
         return UTOFU_ERR_BUSY;
     flying[num_in_flight++] = f;

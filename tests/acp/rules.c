@@ -22,6 +22,9 @@ static char program[] = "program", word_a[] = "a", word_b[] = "b", portfile[] = 
 static char own_bytes[8 * 4096] __attribute__((aligned(4096)));
 static acp_ga_t own; /* of own_bytes */
 
+acp_ga_t iacp_query_starter_ga_cl(int rank);
+acp_ga_t iacp_query_starter_ga_dl(int rank);
+
 static acp_ga_t starter(uint32_t rank, uint64_t offset)
 {
     return al_address_pack(rank, 0, AL_STAG_STARTER, offset);
@@ -117,6 +120,53 @@ void iacp_finalize_cl(void)
 void iacp_finalize_dl(void)
 {
     note_hook('D');
+}
+
+/* What an upper layer does when the program aborts, as lines. */
+void iacp_abort_cl(void);
+void iacp_abort_dl(void);
+
+void iacp_abort_cl(void)
+{
+    lc_log("acp", RANK, "channels end");
+}
+
+void iacp_abort_dl(void)
+{
+    lc_log("acp", RANK, "data end");
+}
+
+static FILE *kept; /* a file of the program, in its buffer */
+
+static void abort_with_words(void)
+{
+    fputs("kept", kept);
+    automatic = true;
+    acp_abort("why");
+}
+
+static void abort_without_words(void)
+{
+    automatic = true;
+    acp_abort(NULL);
+}
+
+static void programs_abort(void)
+{
+    char text[8] = "";
+
+    kept = tmpfile();
+    CHECK(kept != NULL);
+    all_lines[0] = '\0';
+    CHECK(ends_job(abort_with_words, "channels end\ndata end\nacp_abort: why\n"));
+    CHECK(pread(fileno(kept), text, sizeof(text), 0) == 4 && strcmp(text, "kept") == 0);
+    CHECK(acp_init(NULL, NULL) == 0);
+    CHECK(ends_job(abort_without_words, "data end\nacp_abort: (no message)\n"));
+    for (uint32_t k = 0; k < al.job.num_partners; k++) /* they are told */
+        CHECK(played_control((RANK + (1u << k)) % PROCS)->aborted == RANK + 1);
+    settle();
+    CHECK(acp_finalize() == 0);
+    fclose(kept);
 }
 
 static void resets(void)
@@ -400,6 +450,131 @@ static void issues_poll_a_little(void)
     end();
 }
 
+/*
+ * Operations for which there is no room at first: in uTofu, or among those of the port
+ */
+
+static bool is_copied(const void *to)
+{
+    return is_filled(to, 8, 9);
+}
+
+static void put_some(void)
+{
+    acp_copy(starter(2, 8), own, 8, ACP_HANDLE_NULL);
+}
+
+static void get_some(void)
+{
+    fill(played_starter(2), 8, 9);
+    acp_copy(own + 64, starter(2, 0), 8, ACP_HANDLE_NULL);
+}
+
+static void put_far(void)
+{
+    acp_copy(starter(4, 8), own, 8, ACP_HANDLE_NULL);
+}
+
+static void put_to_region(void)
+{
+    publish(2, 4, 0);
+    acp_copy(al_address_pack(2, 0, 4, 16), own, 8, ACP_HANDLE_NULL);
+}
+
+static void add_there(void)
+{
+    fill(played_starter(2), 8, 9);
+    acp_add8(own + 64, starter(2, 0), 1, ACP_HANDLE_NULL);
+}
+
+static void swap_here(void)
+{
+    acp_swap8(starter(3, 8), own, 5, ACP_HANDLE_NULL);
+}
+
+static void compare_here(void)
+{
+    acp_cas4(starter(3, 8), own, 0x09090909, 5, ACP_HANDLE_NULL);
+}
+
+static void send_to_others(void)
+{
+    acp_copy(starter(3, 8), starter(2, 16), 8, ACP_HANDLE_NULL);
+}
+
+static const struct attempt {
+    void (*call)(void);
+    int rank, region; /* of the result; RANK: at own + 64; region -1: starter memory at 8 */
+} attempts[] = {{put_some, 2, -1},     {get_some, RANK, -1},      {put_far, 4, -1},
+                {put_to_region, 2, 0}, {add_there, RANK, -1},     {swap_here, 3, -1},
+                {compare_here, 3, -1}, {send_to_others, NONE, -1}};
+
+enum { NUM_ATTEMPTS = sizeof(attempts) / sizeof(attempts[0]) };
+
+static void begin_attempt(void)
+{
+    begin();
+    fill(own_bytes, sizeof(own_bytes), 9);
+    fill(own_bytes + 64, 64, 1);
+    has_failed = false;
+}
+
+static void check_attempt(const struct attempt *a)
+{
+    const struct al_control *theirs = played_control(2);
+
+    if (a->rank == NONE) { /* a command, which rank 2 executes */
+        CHECK(theirs->tail == 1 && theirs->ring[0].seq == 1 && theirs->ring[0].size == 8);
+        put_arrives(offsetof(struct al_control, succeeded) + theirs->ring[0].number + 1);
+    } else if (a->rank == RANK) {
+        CHECK(is_copied(own_bytes + 64) && own_bytes[72] == 1);
+    } else if (a->region == 0) {
+        CHECK(is_copied(played->data[2][0] + 16));
+    } else {
+        CHECK(is_filled(played_starter((uint32_t)a->rank) + 8, a->call == compare_here ? 4 : 8, 9));
+    }
+    CHECK(al_queue_idle() && lines == 0 && num_in_flight == 0 && al_net_ops_in_flight() == 0);
+    CHECK(al.commands.num_free == AL_OUTSTANDING && !al_task_any_to_retry());
+}
+
+static void operations_wait_for_utofu(void)
+{
+    for (int i = 0; i < NUM_ATTEMPTS; i++)
+        for (int times = 1; times <= 3; times++)
+            for (int k = 0;; k++) {
+                begin_attempt();
+                busy_start = k;
+                busy_times = times;
+                attempts[i].call();
+                automatic = true;
+                for (int polls = 0; polls < 20; polls++)
+                    progress_once();
+                busy_start = NONE;
+                bool done = !has_failed;
+                automatic = false;
+                check_attempt(&attempts[i]);
+                end();
+                if (done)
+                    break;
+            }
+}
+
+static void operations_wait_for_others(void)
+{
+    for (int i = 0; i < NUM_ATTEMPTS; i++)
+        for (int free_ops = 0; free_ops < 3; free_ops++) {
+            begin_attempt();
+            for (int k = 0; k < AL_OPS - free_ops; k++)
+                acp_copy(starter(2, 1024), own + 1024, 8, ACP_HANDLE_NULL);
+            CHECK(num_flying() == AL_OPS - free_ops);
+            attempts[i].call();
+            while (num_flying() > 0)
+                finish(num_flying() - 1, UTOFU_SUCCESS);
+            check_attempt(&attempts[i]);
+            end();
+        }
+}
+
 static void full_queues_wait(void)
 {
     begin();
@@ -483,7 +658,6 @@ static void known_regions_take_a_short_way(void)
     end();
 }
 
-/* Which GAs are refused at once. */
 /* A copy of a run that begins again waits for all before it. */
 static void copies_of_a_run_begin_again(void)
 {
@@ -736,6 +910,64 @@ static void answers_end_commands(void)
     end();
 }
 
+/* A ticket that others have had already is none. */
+static void old_tickets_fail(void)
+{
+    begin();
+    struct al_control *theirs = played_control(2);
+    theirs->tail = AL_RING + 5;
+    theirs->head = 6;
+    acp_copy(starter(3, 8), starter(2, 16), 40, ACP_HANDLE_NULL);
+    for (int i = 0; i < 3; i++) /* the ticket, the head, the command */
+        finish(0, UTOFU_SUCCESS);
+    uint32_t number = theirs->ring[5].number;
+    put_arrives(offsetof(struct al_control, succeeded) + number + 1);
+    CHECK(al_queue_idle() && lines == 0);
+    theirs->tail = 5;
+    acp_handle_t handle = acp_copy(starter(3, 8), starter(2, 16), 40, ACP_HANDLE_NULL);
+    finish(0, UTOFU_SUCCESS);
+    CHECK(acp_inquire(handle) == 0 && num_flying() == 0 && lines == 1);
+    CHECK(strstr(line, "ticket 5 of rank 2's ring of commands, of which 6 were executed"));
+    CHECK(al.commands.num_free == AL_OUTSTANDING);
+    end();
+}
+
+/* The end waits for the notices of copies whose answers are there, and says so. */
+static uint32_t late_number;
+static int waits_left;
+
+static void send_notice_late(int64_t us)
+{
+    (void)us;
+    if (--waits_left != 0)
+        return;
+    notices[num_notices].rc = UTOFU_SUCCESS;
+    notices[num_notices].vcq = 1;
+    notices[num_notices++].notice = (struct utofu_mrq_notice){
+        .notice_type = UTOFU_MRQ_TYPE_RMT_PUT,
+        .rmt_stadd =
+            al.area.memory.stadd + offsetof(struct al_control, succeeded) + late_number + 1};
+}
+
+static void ends_wait_for_notices(void)
+{
+    begin();
+    struct al_control *theirs = played_control(2);
+    acp_copy(starter(3, 8), starter(2, 16), 40, ACP_HANDLE_NULL);
+    finish(0, UTOFU_SUCCESS);
+    finish(0, UTOFU_SUCCESS);
+    late_number = theirs->ring[0].number;
+    al.control->answers[late_number % 32 * 8 + late_number / 32] = theirs->ring[0].stamp;
+    CHECK(acp_inquire(ACP_HANDLE_ALL) == 0 && al.commands.num_free == AL_OUTSTANDING - 1);
+    automatic = true;
+    waits_left = 20;
+    at_wait = send_notice_late;
+    CHECK(acp_finalize() == 0 && waits_left <= 0);
+    at_wait = NULL;
+    CHECK(strstr(all_lines, "for the notices of 1 copies that other processes execute"));
+    CHECK(num_regions() == 0 && num_vcqs == 0 && al.control == NULL);
+}
+
 /* The ring of the owner is full, or inconsistent. */
 static void full_rings_are_read_again(void)
 {
@@ -860,6 +1092,24 @@ static void commands_of_others(void)
     end();
 }
 
+/* A command whose put takes time. */
+static void commands_of_others_take_time(void)
+{
+    begin();
+    const struct al_command command = {starter(3, 0), own, 64, 2, 5, 77, {0}, 0};
+    struct al_control *theirs = played_control(2);
+    for (int i = 0; i < 2; i++) { /* the second time, all is known */
+        fill(own_bytes, 64, i + 3);
+        theirs->answers[5 * 8] = 0;
+        send_command(&command);
+        CHECK(num_flying() == 1 && theirs->answers[5 * 8] == 0);
+        settle_by_hand();
+        CHECK(theirs->answers[5 * 8] == 77 && is_filled(played_starter(3), 64, i + 3));
+        CHECK(lines == 0 && al_net_ops_in_flight() == 0);
+    }
+    end();
+}
+
 /*
  * Other processes
  */
@@ -887,6 +1137,9 @@ static void processes_are_found_by_fingers(void)
         CHECK(al_peer_find(rank, &task, &peer) == AL_FOUND && peer->rank == rank);
         CHECK(peer->id == id_of(rank, 0));
     }
+    struct al_task task = {0};
+    struct al_peer *self = NULL;
+    CHECK(al_peer_find(RANK, &task, &self) == AL_FOUND && self->id == id_of(RANK, 0));
     end();
 }
 
@@ -964,6 +1217,26 @@ static void extents_begin_where_memory_does(void)
     struct al_extent e = al_memory_extent(acp_query_ga(key, odd + 13));
     CHECK(e.before == 10 && e.size == 100);
     CHECK(acp_unregister_memory(key) == 0);
+    end();
+}
+
+static void lose_rank_2(void)
+{
+    automatic = true;
+    finish(0, UTOFU_ERR_MRQ_PEER);
+}
+
+/* A process that has ended ends the job, unless this one leaves anyway. */
+static void lost_processes_end_the_job(void)
+{
+    begin();
+    acp_copy(starter(2, 0), own, 8, ACP_HANDLE_NULL);
+    CHECK(ends_job(lose_rank_2, "rank 2 has ended or cannot be reached, so the job ends"));
+    al.leaving = true;
+    finish(0, UTOFU_ERR_MRQ_PEER);
+    settle_by_hand();
+    CHECK(!strstr(all_lines, "has ended") && al_queue_idle());
+    al.leaving = false;
     end();
 }
 
@@ -1050,6 +1323,8 @@ static void regions_are_registered(void)
     CHECK(acp_query_rank(starter(PROCS - 1, 0)) == PROCS - 1 && acp_query_rank(0) == -1);
     CHECK(acp_query_starter_ga(PROCS - 1) == starter(PROCS - 1, 0));
     CHECK(!acp_query_starter_ga(PROCS) && !acp_query_starter_ga(-1));
+    CHECK(iacp_query_starter_ga_cl(2) == al_address_pack(2, 0, AL_STAG_STARTER + 1, 0));
+    CHECK(iacp_query_starter_ga_dl(2) == al_address_pack(2, 0, AL_STAG_STARTER + 2, 0));
     CHECK(acp_unregister_memory(starter(RANK, 0)) == -1 && strstr(line, "starter memory"));
     CHECK(acp_unregister_memory(starter(2, 0)) == -1 && strstr(line, "belongs to rank 2"));
     CHECK(acp_unregister_memory(own + 8) == -1 && acp_unregister_memory(0) == -1);
@@ -1112,6 +1387,86 @@ static void memory_of_processes_is_counted(void)
                     : usage.fixed >= 1000 + least && usage.peer_bytes == 0);
     }
     al.peers.size = size;
+    end();
+}
+
+/* Ports and the queue count for the layer. */
+static void memory_of_the_layer_is_counted(void)
+{
+    begin();
+    struct al_usage usage = {.fixed = 1000};
+    size_t port = sizeof(struct lc_port) + al.net.ports[0]->memory.size;
+    al_net_count_usage(&usage);
+    CHECK(usage.fixed == 1000 + port);
+    al.net.ports[AL_MAX_COLORS - 1] = al.net.ports[0];
+    al_net_count_usage(&usage);
+    CHECK(usage.fixed == 1000 + 3 * port);
+    al.net.ports[AL_MAX_COLORS - 1] = NULL;
+    usage.fixed = 1000;
+    al_queue_count_usage(&usage);
+    CHECK(usage.fixed == 1000 + AL_QUEUE * sizeof(struct al_task));
+    end();
+}
+
+/* A merged region of which a part has ended is registered again before it gets another part: what
+ * is in flight ends first, and if it cannot be registered, its key is not valid any more. */
+static void end_flight_later(int64_t us)
+{
+    (void)us;
+    fake_clock_pass_ms(300);
+    if (--waits_left == 0)
+        automatic = true;
+}
+
+static void merged_regions_are_registered_again(void)
+{
+    static char many[4][64] __attribute__((aligned(4096)));
+
+    for (int how = 0; how < 4; how++) { /* at once, with a slow or a fast flight, without success */
+        begin();
+        acp_atkey_t key = acp_register_memory(many[0], 64, 0);
+        CHECK(acp_register_memory(many[1], 64, 0) == key);
+        CHECK(acp_register_memory(many[2], 64, 0) == key);
+        CHECK(acp_unregister_memory(key) == 0);
+        int before = num_regions(), calls = num_registrations;
+        acp_handle_t handle = ACP_HANDLE_NULL;
+        if (how == 1 || how == 2)
+            handle = acp_copy(starter(2, 0), own, 8, ACP_HANDLE_NULL);
+        automatic = how == 2;
+        waits_left = 20;
+        at_wait = end_flight_later;
+        fail_call = how == 3 ? 0 : NONE;
+        acp_atkey_t again = acp_register_memory(many[1], 64, 0);
+        fail_call = NONE;
+        at_wait = NULL;
+        CHECK(acp_inquire(handle) == 0 && al.lock == AL_UNLOCKED && al.progress.asleep_calls == 0);
+        if (how < 3) {
+            CHECK(again == key && num_regions() == before && num_registrations == calls + 1);
+            CHECK(acp_register_memory(many[0], 64, 0) == key && num_registrations == calls + 1);
+            CHECK(!strstr(all_lines, "for 1 communications to complete") == (how != 1));
+        } else {
+            CHECK(again != key && again != ACP_ATKEY_NULL && num_regions() == before);
+            CHECK(strstr(all_lines, "is not valid any more: some of its 192 bytes"));
+            CHECK(acp_unregister_memory(again) == 0);
+        }
+        end(); /* with what is registered, or invalid */
+    }
+}
+
+/* Without a tag the memory is not registered. */
+static void tags_may_be_used_up(void)
+{
+    static char bytes[64] __attribute__((aligned(64)));
+
+    begin();
+    int before = num_regions();
+    uint32_t first = al.memory.free_tags[0].first, fresh = al.memory.free_tags[0].fresh;
+    al.memory.free_tags[0].first = AL_SMALL_TAGS + AL_LARGE_TAGS;
+    al.memory.free_tags[0].fresh = al.memory.free_tags[0].end;
+    CHECK(acp_register_memory(bytes, 64, 0) == ACP_ATKEY_NULL && num_regions() == before);
+    CHECK(strstr(line, "all 65532 regions of this size are in use"));
+    al.memory.free_tags[0].first = first;
+    al.memory.free_tags[0].fresh = fresh;
     end();
 }
 
@@ -1220,6 +1575,65 @@ static void the_thread_polls_and_sleeps(void)
     CHECK(num_naps == 1 && num_polls == 0);
     al.lock = AL_UNLOCKED;
     end();
+}
+
+static int num_parks;
+
+static void leave_park(void)
+{
+    CHECK(al.progress.parked && al.lock == AL_ASLEEP);
+    al.progress.parked = false;
+    al.progress.asleep_calls = 0;
+    al.lock = AL_UNLOCKED;
+    num_parks++;
+}
+
+/* While a call sleeps, the thread waits for it. */
+static void the_thread_parks(void)
+{
+    begin();
+    at_park = leave_park;
+    al.progress.asleep_calls = 1;
+    run_thread_for(1);
+    CHECK(num_parks == 1 && num_waits + num_naps == 1);
+    at_park = NULL;
+    al.progress.parked = true; /* also when it is to end */
+    al_progress_stop_thread();
+    CHECK(!al.progress.parked && num_threads == 0 && al_progress_start_thread());
+    end();
+}
+
+static uint32_t lock_behind; /* what the other thread leaves */
+
+static void leave_lock(void)
+{
+    CHECK(al.lock == AL_LOCKED);
+    al.lock = lock_behind;
+}
+
+/* Who takes the lock waits for it, and wakes who sleeps. */
+static void the_lock_is_waited_for(void)
+{
+    static const struct {
+        uint32_t now, then;
+        int wakes;
+    } cases[] = {{AL_UNLOCKED, 0, 0},
+                 {AL_ASLEEP, 0, 1},
+                 {AL_LOCKED, AL_UNLOCKED, 0},
+                 {AL_LOCKED, AL_ASLEEP, 1}};
+
+    begin();
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        num_wakes = 0;
+        al.lock = cases[i].now;
+        lock_behind = cases[i].then;
+        at_spin = cases[i].now == AL_LOCKED ? leave_lock : NULL;
+        CHECK(acp_query_address(own) == own_bytes);
+        CHECK(num_wakes == cases[i].wakes && al.lock == AL_UNLOCKED);
+    }
+    at_spin = NULL;
+    end();
+    al_net_wake(); /* without a port, nobody sleeps */
 }
 
 static void wake_parked(int64_t us)
@@ -1452,6 +1866,7 @@ int main(void)
     starts_fail_everywhere();
     exchanges_fail();
     resets();
+    programs_abort();
     options_have_limits();
     usage_has_every_option();
     memset(&al.given, 0, sizeof(al.given));
@@ -1460,6 +1875,8 @@ int main(void)
     addresses_are_packed();
     queue_keeps_order();
     issues_poll_a_little();
+    operations_wait_for_utofu();
+    operations_wait_for_others();
     full_queues_wait();
     copies_move_bytes();
     known_regions_take_a_short_way();
@@ -1470,21 +1887,30 @@ int main(void)
     long_copies_go_in_pieces();
     commands_are_sent();
     answers_end_commands();
+    old_tickets_fail();
+    ends_wait_for_notices();
     full_rings_are_read_again();
     commands_that_cannot_be_sent();
     commands_of_others();
+    commands_of_others_take_time();
     processes_are_found_by_fingers();
     the_next_rank_is_probed();
     long_copies_look_at_the_clock();
     extents_begin_where_memory_does();
+    lost_processes_end_the_job();
     jobs_are_ended();
     barriers_check_what_arrives();
     regions_are_registered();
     neighbours_are_merged();
+    merged_regions_are_registered_again();
+    tags_may_be_used_up();
     memory_of_processes_is_counted();
+    memory_of_the_layer_is_counted();
     starters_have_sizes();
     the_thread_polls_and_sleeps();
     waiting_calls_sleep();
+    the_thread_parks();
+    the_lock_is_waited_for();
     rows_are_read_again();
     stale_regions_are_forgotten();
     stale_regions_are_left_alone();
