@@ -33,7 +33,7 @@ struct space {
 static struct space theirs, *space;
 static struct lc_job job;
 static int num_vcqs, num_regions, fail_call = NONE, locks;
-static bool has_failed;
+static bool has_failed, is_open;
 static struct {
     void *at;
     size_t size;
@@ -230,6 +230,7 @@ int utofu_get(utofu_vcq_hdl_t vcq, utofu_vcq_id_t id, utofu_stadd_t to, utofu_st
               size_t size, uint64_t edata, unsigned long int flags, void *cbdata)
 {
     CHECK(edata == 0 && !cbdata && flags == UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE);
+    CHECK(locks == (is_open ? 1 : 0));
     return start(GET, vcq, id, to, from, size);
 }
 
@@ -294,7 +295,7 @@ static void be_rank(int rank)
     theirs.name = 99;
     space = &theirs;
     lines = num_sleeps = num_yields = 0;
-    has_failed = false;
+    has_failed = is_open = false;
     line[0] = '\0';
 }
 
@@ -334,6 +335,7 @@ static void open_as(int rank)
 
     be_rank(rank);
     CHECK(jt_kvs_open(&job, &name) && lines == 0);
+    is_open = true;
     memset(space->slots, 's', sizeof(space->slots));
 }
 
