@@ -10,6 +10,7 @@
 
 #include <errno.h>
 
+#include "../../layers/lapi/hdr_handlers.h"
 #include "../../layers/lapi/assist.h"
 #include "../../layers/lapi/cmpl_thread.h"
 #include "../../layers/lapi/dispatch.h"
@@ -2654,9 +2655,51 @@ static void codes_have_texts(void)
             fine = rc == LAPI_SUCCESS; /* LAPI_ERR_HNDL_INVALID, perhaps */
         CHECK((rc == LAPI_SUCCESS) == fine && (!fine || (text[0] && strcmp(text, before) != 0)));
         memcpy(before, text, sizeof(text));
+        if (!fine) { /* the code itself is said */
+            char number[64];
+            snprintf(number, sizeof(number), "%d: there is no such code", code);
+            CHECK(rc == LAPI_ERR_MSG_STRING && strstr(text, number) == text);
+        }
     }
     CHECK(LAPI_Msg_string(LAPI_SUCCESS, text) == LAPI_SUCCESS && text[0]);
     CHECK(LAPI_Msg_string(LAPI_ERR_TGT, NULL) == LAPI_ERR_RET_PTR_NULL);
+}
+
+/* A message has about eight chunks of 256 KiB to 1 MiB. */
+static void chunks_have_sizes(void)
+{
+    static const struct {
+        uint64_t length, size;
+        uint32_t num;
+    } cases[] = {
+        {1, 256 << 10, 1},       {256 << 10, 256 << 10, 1},     {(256 << 10) + 1, 256 << 10, 2},
+        {2 << 20, 256 << 10, 8}, {(2 << 20) + 8, 512 << 10, 5}, {4 << 20, 512 << 10, 8},
+        {6 << 20, 768 << 10, 8}, {8 << 20, 1 << 20, 8},         {(8 << 20) + 8, 1 << 20, 9},
+        {64 << 20, 1 << 20, 64}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        CHECK(la_chunk_size(cases[i].length) == cases[i].size &&
+              la_num_chunks(cases[i].length) == cases[i].num);
+    CHECK(la_chunk_size(0) == 256 << 10);
+}
+
+/* A handler of the program is found by its place in it, and only where there is code. */
+static void handlers_are_encoded(void)
+{
+    static char no_code[16];
+    const uintptr_t code = (uintptr_t)&handlers_are_encoded;
+    uint64_t encoded = 0, other = 0;
+    struct la_record rec = {0};
+
+    CHECK(la_hdr_handlers_encode(code, &encoded));
+    CHECK(la_hdr_handlers_encode(code + 16, &other) && other == encoded + 16);
+    rec.tgt_addr = encoded;
+    hdr_hndlr_t *found = la_hdr_handlers_find(&rec);
+    CHECK(memcmp(&found, &code, sizeof(code)) == 0);
+    CHECK(!la_hdr_handlers_encode((uintptr_t)no_code, &encoded));
+    CHECK(!la_hdr_handlers_encode(0, &encoded) && !la_hdr_handlers_encode(UINTPTR_MAX, &encoded));
+    rec.tgt_addr = encoded;
+    CHECK(la_hdr_handlers_find(&rec) == NULL);
 }
 
 /* Errors are told one after the other, also by a handler that finds more. */
@@ -2764,6 +2807,8 @@ static void what_programs_ask(void)
     utilities_are_called();
     addresses_are_exchanged();
     codes_have_texts();
+    chunks_have_sizes();
+    handlers_are_encoded();
     errors_are_told();
     handlers_may_wait();
     shuffled_records_arrive();
