@@ -806,6 +806,7 @@ static void errors_are_retried_once(void)
                 finish(0, cases[i].rc);
                 CHECK(num_flying() == 0 && lines == 1 && strstr(line, "failed"));
                 CHECK(strstr(line, how < 2 ? "acp_copy from" : "acp_add8 from"));
+                CHECK(!strstr(line, "for another process"));
             }
             CHECK(acp_inquire(handle) == 0);
         }
@@ -1068,6 +1069,7 @@ static void commands_of_others(void)
         CHECK(al.control->head == head + 1);
         CHECK((lines > 0) == (!cases[i].answered || cases[i].fails));
         CHECK(num_remote_notices == cases[i].answered);
+        CHECK(!cases[i].fails || strstr(all_lines, " for another process failed: "));
         if (cases[i].command.stamp == 87 || cases[i].command.stamp == 88)
             CHECK(strstr(all_lines, "is not inside the starter memory of rank 3"));
         if (cases[i].command.stamp == 89)
@@ -1323,6 +1325,7 @@ static void regions_are_registered(void)
     CHECK(acp_query_rank(starter(PROCS - 1, 0)) == PROCS - 1 && acp_query_rank(0) == -1);
     CHECK(acp_query_starter_ga(PROCS - 1) == starter(PROCS - 1, 0));
     CHECK(!acp_query_starter_ga(PROCS) && !acp_query_starter_ga(-1));
+    CHECK(acp_query_starter_ga(0) == starter(0, 0));
     CHECK(iacp_query_starter_ga_cl(2) == al_address_pack(2, 0, AL_STAG_STARTER + 1, 0));
     CHECK(iacp_query_starter_ga_dl(2) == al_address_pack(2, 0, AL_STAG_STARTER + 2, 0));
     CHECK(acp_unregister_memory(starter(RANK, 0)) == -1 && strstr(line, "starter memory"));

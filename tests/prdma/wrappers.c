@@ -294,26 +294,26 @@ void mpi_request_free_(A(a), A(b));
 void mpi_request_get_status_(A(a), A(b), A(c), A(d));
 void mpi_cancel_(A(a), A(b));
 
-/* Arguments: c count, h handles, f flag, x index, o number of indices, j indices, s status,
+/* Arguments: c count, q requests, f flag, x index, o number of indices, j indices, s status,
  * t statuses, i error. */
 static const struct form {
     const char *name;
     void (*function)(void);
     const char *arguments;
 } forms[] = {
-    {"start", (void (*)(void))mpi_start_, "hi"},
-    {"startall", (void (*)(void))mpi_startall_, "chi"},
-    {"wait", (void (*)(void))mpi_wait_, "hsi"},
-    {"test", (void (*)(void))mpi_test_, "hfsi"},
-    {"waitall", (void (*)(void))mpi_waitall_, "chti"},
-    {"testall", (void (*)(void))mpi_testall_, "chfti"},
-    {"waitany", (void (*)(void))mpi_waitany_, "chxsi"},
-    {"testany", (void (*)(void))mpi_testany_, "chxfsi"},
-    {"waitsome", (void (*)(void))mpi_waitsome_, "chojti"},
-    {"testsome", (void (*)(void))mpi_testsome_, "chojti"},
-    {"request_free", (void (*)(void))mpi_request_free_, "hi"},
-    {"request_get_status", (void (*)(void))mpi_request_get_status_, "hfsi"},
-    {"cancel", (void (*)(void))mpi_cancel_, "hi"},
+    {"start", (void (*)(void))mpi_start_, "qi"},
+    {"startall", (void (*)(void))mpi_startall_, "cqi"},
+    {"wait", (void (*)(void))mpi_wait_, "qsi"},
+    {"test", (void (*)(void))mpi_test_, "qfsi"},
+    {"waitall", (void (*)(void))mpi_waitall_, "cqti"},
+    {"testall", (void (*)(void))mpi_testall_, "cqfti"},
+    {"waitany", (void (*)(void))mpi_waitany_, "cqxsi"},
+    {"testany", (void (*)(void))mpi_testany_, "cqxfsi"},
+    {"waitsome", (void (*)(void))mpi_waitsome_, "cqojti"},
+    {"testsome", (void (*)(void))mpi_testsome_, "cqojti"},
+    {"request_free", (void (*)(void))mpi_request_free_, "qi"},
+    {"request_get_status", (void (*)(void))mpi_request_get_status_, "qfsi"},
+    {"cancel", (void (*)(void))mpi_cancel_, "qi"},
 };
 
 enum { NUM_FORMS = sizeof(forms) / sizeof(forms[0]) };
@@ -323,7 +323,7 @@ static MPI_Fint *argument(char letter)
     switch (letter) {
     case 'c':
         return &count;
-    case 'h':
+    case 'q':
         return handles;
     case 'f':
         return &flag;
@@ -466,7 +466,7 @@ static void check_results(const struct form *form, bool wants_status)
 
 static void own_requests_go_to_the_layer(void)
 {
-    static const int anys[] = {0, 2, MPI_UNDEFINED}, somes[] = {0, 2, COUNT, MPI_UNDEFINED};
+    static const int anys[] = {0, 2, MPI_UNDEFINED}, sizes_of_some[] = {0, 2, COUNT, MPI_UNDEFINED};
 
     pr_num_requests = 1;
     for (int i = 0; i < NUM_FORMS; i++)
@@ -475,7 +475,7 @@ static void own_requests_go_to_the_layer(void)
 
             done = how >> 1 & 1;
             any = anys[how % 3];
-            some = somes[how >> 2];
+            some = sizes_of_some[how >> 2];
             status_at = wants_status ? statuses : ignored;
             ierr_at = how & 4 ? &ierr : NULL;
             give(COUNT, takes_many(&forms[i]) ? how % COUNT : 0);
