@@ -155,12 +155,13 @@ int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 /* At most one asynchronous event is pending. */
 static struct ibv_async_event fake_async;
 static bool fake_has_async;
+static int fake_async_end = EAGAIN; /* errno when there is none */
 
 int ibv_get_async_event(struct ibv_context *c, struct ibv_async_event *event)
 {
     (void)c;
     if (!fake_has_async) {
-        errno = EAGAIN;
+        errno = fake_async_end;
         return -1;
     }
     fake_has_async = false;
@@ -168,9 +169,13 @@ int ibv_get_async_event(struct ibv_context *c, struct ibv_async_event *event)
     return 0;
 }
 
+static void (*fake_async_acked)(void);
+
 void ibv_ack_async_event(struct ibv_async_event *event)
 {
     (void)event;
+    if (fake_async_acked)
+        fake_async_acked();
 }
 
 int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
@@ -181,12 +186,15 @@ int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
     return 0;
 }
 
+static struct ibv_port_attr fake_port = {.state = IBV_PORT_ACTIVE};
+static int fake_port_fails; /* the query */
+
 #undef ibv_query_port
 int ibv_query_port(struct ibv_context *c, uint8_t port, struct _compat_ibv_port_attr *attr)
 {
     (void)c, (void)port;
-    ((struct ibv_port_attr *)attr)->state = IBV_PORT_ACTIVE;
-    return 0;
+    *(struct ibv_port_attr *)attr = fake_port;
+    return fake_port_fails;
 }
 
 int ibv_destroy_qp(struct ibv_qp *qp)

@@ -11,6 +11,7 @@
 
 #include "../../provider/verbs/data/post.h"
 #include "../../provider/verbs/wake.h"
+#include "checked_locks.h"
 #include "../harness/check.h"
 #include "process/process.h"
 

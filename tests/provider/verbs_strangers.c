@@ -6,6 +6,7 @@
  */
 #include "fake_verbs.h"
 #include "../../provider/verbs/ports/ud.h"
+#include "checked_locks.h"
 #include "../harness/check.h"
 #include "process/process.h"
 

@@ -27,6 +27,7 @@ static int fake_clock(clockid_t clock, struct timespec *time)
 #undef clock_gettime
 
 #include "../../provider/verbs/connect/udcm.h"
+#include "checked_locks.h"
 #include "../harness/check.h"
 #include "fake_ud.h"
 #include "process/process.h"
