@@ -164,10 +164,7 @@ void ut_link_read_done(struct ut_link *link, enum prov_status status)
 
 void ut_link_invalidate_stag(struct ut_link *link, utofu_stadd_t stadd)
 {
-    uint32_t index = ut_link_stag_index(link, stadd);
-
-    link->last_stag.size = 0;
-    invalidate_stag(link, index);
+    invalidate_stag(link, ut_link_stag_index(link, stadd));
 }
 
 /* Returns 0 with the address; or UTOFU_ERR_MRQ_RMT_*. */
