@@ -12,6 +12,7 @@
 
 #include "../harness/fake_clock.h"
 #include "../harness/held_locks.h"
+#include "bootstrap/nodes.h"
 #include "bootstrap/store.h"
 #include "peers/peers.h"
 #include "process/cqs.h"
@@ -76,6 +77,24 @@ bool __wrap_ut_job_explain_absence(uint32_t rank, char *text, size_t size)
     if (reason)
         snprintf(text, size, "%s (%u)", reason, rank);
     return reason;
+}
+
+static struct { /* what was stored last */
+    size_t size;
+    uint8_t bytes[UT_JOB_RECORD_MAX];
+} stored;
+
+int __real_ut_job_store_add(struct ut_job_store *store, uint32_t rank, const void *record,
+                            size_t size);
+int __wrap_ut_job_store_add(struct ut_job_store *store, uint32_t rank, const void *record,
+                            size_t size);
+int __wrap_ut_job_store_add(struct ut_job_store *store, uint32_t rank, const void *record,
+                            size_t size)
+{
+    cr_assert(size <= sizeof(stored.bytes));
+    stored.size = size;
+    memcpy(stored.bytes, record, size);
+    return __real_ut_job_store_add(store, rank, record, size);
 }
 
 /* The record of a rank, with addresses of up to three providers. */
@@ -225,10 +244,12 @@ Test(peers, memory_is_that_of_the_records)
     cr_assert_gt(ut_peers_bytes(), 0);
     ranks[2].rc = 0;
     for (uint32_t rank = 2; rank < SIZE; rank++) {
+        struct ut_address_record r = record_of(rank);
         cr_assert_eq(find_local(rank / PER_NODE, rank % PER_NODE), 0);
+        put_record(rank, &r, (const uint8_t[3]){VERBS}); /* what leads to another host */
         cr_assert_eq(ut_job_store_add(&store, rank, ranks[rank].bytes, ranks[rank].size), 0);
     }
-    cr_assert_leq(ut_peers_bytes(), ut_job_store_bytes(&store));
+    cr_assert_leq(ut_peers_bytes(), ut_job_store_bytes(&store) + ut_job_nodes_bytes());
 }
 
 /* No process has it: all are asked once, and none of them a second time. */
@@ -267,6 +288,19 @@ Test(peers, owner_is_not_the_likely_one)
     cr_assert_eq(find(1, CQS + 2), -ENOENT);
     cr_assert_eq(find(1, CQS - 1), 0);
     check_peer(3, PROV_INDEX_verbs, VERBS);
+}
+
+Test(peers, range_of_cqs_begins_where_it_begins)
+{
+    struct ut_address_record r = record_of(2);
+
+    r.cq_first = 1;
+    r.num_cqs = 2;
+    put_record(2, &r, usual);
+    for (uint16_t cq = 0; cq < CQS; cq++) {
+        cr_assert_eq(find(1, cq), cq == 1 || cq == 2 ? 0 : -ENOENT, "CQ %u", cq);
+        fake_clock_pass_ms(2000);
+    }
 }
 
 /* While the owner's record is missing, only it is asked, until it cannot be the owner. */
@@ -536,6 +570,8 @@ Test(peers, addresses_that_do_not_lead_here_are_dropped)
 {
     static const uint8_t lists[][3] = {
         {SHM, VERBS, UNKNOWN}, {VERBS, SHM, UNKNOWN}, {UNKNOWN, VERBS, SHM}, {SHM, SHM, VERBS}};
+    static const uint8_t kept[][3] = {
+        {VERBS, UNKNOWN}, {VERBS, UNKNOWN}, {UNKNOWN, VERBS}, {VERBS}};
     struct ut_contact contact = {.token = 4711, .port = 80, .zero = {1, 2, 0x304}}, got;
 
     for (uint32_t i = 0; i < 4; i++) {
@@ -553,10 +589,18 @@ Test(peers, addresses_that_do_not_lead_here_are_dropped)
             cr_assert_eq(memcmp(&got, &contact, sizeof(got)), 0);
         }
         cr_assert_eq(ranks[rank].asked, 1);
+        put_record(rank, &r, kept[i]);
+        memcpy(ranks[rank].bytes + ranks[rank].size, &contact, sizeof(contact));
+        cr_assert_eq(stored.size, ranks[rank].size + sizeof(contact));
+        cr_assert_eq(memcmp(stored.bytes, ranks[rank].bytes, stored.size), 0);
     }
+    cr_assert_eq(find(0, 0), 0);
+    cr_assert(stored.size == ranks[0].size &&
+                  memcmp(stored.bytes, ranks[0].bytes, stored.size) == 0,
+              "this host: all are kept");
     cr_assert_eq(ut_peers_contact(1, &got), -ENOENT, "it has none");
-    ranks[0].rc = NOT_YET;
-    cr_assert_eq(ut_peers_contact(0, &got), NOT_YET);
+    ranks[0].rc = NOT_YET; /* known already */
+    cr_assert_eq(ut_peers_contact(0, &got), -ENOENT);
 }
 
 /*
@@ -632,6 +676,13 @@ Test(peers, likely_rank_is_certain_when_its_record_is_there)
     cr_assert_eq(find(1, CQS), 0);
     cr_assert(ut_peers_likely_rank(&vcq, &certain) == 3 && certain);
     cr_assert(ut_peers_likely_local_rank(&vcq.coords, 1, &certain) == 3 && certain);
+    struct ut_vcq_ident other = {.cq = CQS};
+    cr_assert(ut_coords_of_node(&process.shape, 2, &other.coords));
+    cr_assert(ut_peers_likely_rank(&other, &certain) == 5 && !certain, "another node");
+    cr_assert_eq(find(0, 0), 0);
+    other.cq = 0;
+    cr_assert(ut_coords_of_node(&process.shape, 0, &other.coords));
+    cr_assert(ut_peers_likely_rank(&other, &certain) == 0 && certain);
     layout_is_known = false;
     cr_assert(ut_peers_likely_rank(&vcq, &certain) == 3 && certain, "by the records");
     cr_assert(ut_peers_likely_local_rank(&vcq.coords, 0, &certain) < 0 && !certain);
@@ -654,6 +705,28 @@ Test(peers, wrong_cq_is_explained)
                      "that calculates the ids of its peers needs UTOFU_CQ_MAP=fugaku");
     vcq.cq = CQS;
     cr_assert(!ut_peers_explain_wrong_cq(&vcq, text, sizeof(text)), "it is the first one");
+}
+
+Test(peers, check_table_of_this_node)
+{
+    struct ut_address_record r = record_of(0);
+    uint32_t pid = 0, fd = 0;
+
+    ranks[0].rc = NOT_YET;
+    cr_assert_eq(ut_peers_check_table(&pid, &fd), NOT_YET);
+    cr_assert(pid == 0 && fd == 0);
+    r.check_pid = 33;
+    r.check_fd = 44;
+    put_record(0, &r, usual);
+    r = record_of(1); /* not that of the others */
+    r.check_pid = 35;
+    put_record(1, &r, usual);
+    for (int i = 0; i < 2; i++) {
+        pid = fd = 0;
+        cr_assert_eq(ut_peers_check_table(&pid, &fd), 0);
+        cr_assert(pid == 33 && fd == 44);
+    }
+    cr_assert_eq(ranks[1].asked, 0);
 }
 
 Test(peers, check_table_is_that_of_local_rank_0)
