@@ -18,10 +18,11 @@ enum { PAGE = 4096, MOST = 600, AROUND = 2 /* pages before and behind the range 
 static struct sp_exchange x = {.uffd = -1, .uffd_kernel = -1};
 static uint8_t *memory; /* AROUND pages, the range, AROUND pages */
 static size_t pages;
+static bool all_are_there;
 
 static bool is_there(size_t page)
 {
-    return page % 3 != 1;
+    return all_are_there || page % 3 != 1;
 }
 
 static uint8_t value_of(size_t page, size_t at)
@@ -105,14 +106,16 @@ static struct sp_memfd_part part_at(uint64_t offset, int prot)
         .lo = lo, .hi = lo + pages * PAGE, .offset = offset + AROUND * PAGE, .prot = prot};
 }
 
+/* one that is copied in steps of 512 pages */
+static const size_t long_runs[] = {511, 512, 513, 1100};
 static const size_t sizes[] = {1, 2, 3, 15, 16, 17, 255, 256, 257, MOST};
 
 /* Shared pages become private; the memfd keeps those around them. */
-static void shared_pages_become_private(bool cow)
+static void shared_pages_become_private(bool cow, const size_t *numbers, size_t n)
 {
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+    for (size_t i = 0; i < n; i++) {
         for (uint64_t offset = 0; offset <= 64 * PAGE; offset += 64 * PAGE) {
-            map_range(sizes[i], true, offset);
+            map_range(numbers[i], true, offset);
             const struct sp_memfd_part part = part_at(offset, PROT_READ | PROT_WRITE);
             uint64_t end = part.offset + pages * PAGE;
             CHECK(is_shared(0, offset) && is_shared(pages - 1, offset));
@@ -212,8 +215,13 @@ static void pages_are_freed(void)
 
 int main(void)
 {
-    shared_pages_become_private(false);
-    shared_pages_become_private(true);
+    const size_t n = sizeof(sizes) / sizeof(sizes[0]);
+
+    shared_pages_become_private(false, sizes, n);
+    shared_pages_become_private(true, sizes, n);
+    all_are_there = true;
+    shared_pages_become_private(true, long_runs, sizeof(long_runs) / sizeof(long_runs[0]));
+    all_are_there = false;
     protections_stay();
     errors_change_nothing();
     private_pages_become_shared();
