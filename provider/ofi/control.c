@@ -20,6 +20,9 @@
 #include "event.h"
 
 enum { RECEIVES = 64, ENTRIES = 16, FLUSH_PAUSE_MS = 1 };
+/* Pause before a failed message is sent again: a fabric may say at once that a peer is not there.
+ */
+enum { REPEAT_MS = 10 };
 
 bool fp_address_is_valid(const struct fp_prov *prov, const struct fp_address *address)
 {
@@ -44,6 +47,16 @@ static bool is_given_up(const struct fp_ctrl_entry *entry, uint64_t now)
     return fp_peer_is_dead(entry->peer) ||
            __atomic_load_n(&entry->peer->timeouts, __ATOMIC_RELAXED) != entry->timeouts ||
            (now > entry->until_ms && !fp_peer_is_used(entry->peer));
+}
+
+/* False if the message failed just now; later ones to the peer wait for it. Called with the control
+ * lock. */
+static bool is_due(const struct fp_control *c, const struct fp_ctrl_entry *entry, uint64_t now)
+{
+    if (now >= entry->due_ms)
+        return true;
+    entry->peer->blocked = c->round;
+    return false;
 }
 
 /* A control message in a send buffer. */
@@ -97,7 +110,7 @@ static void send_queued(struct fp_prov *prov)
     pthread_mutex_unlock(&prov->lock);
     while ((entry = STAILQ_FIRST(&due))) {
         STAILQ_REMOVE_HEAD(&due, next);
-        if (is_given_up(entry, now) || send_one(prov, entry))
+        if (is_given_up(entry, now) || (is_due(c, entry, now) && send_one(prov, entry)))
             free(entry);
         else
             STAILQ_INSERT_TAIL(&later, entry, next);
@@ -122,7 +135,8 @@ static void sign_ctrl(const struct fp_peer *peer, struct fp_ctrl_msg *msg)
     fp_sign(msg, is_peers ? peer->key : peer->prov->key);
 }
 
-static void queue_until(struct fp_peer *peer, const struct fp_ctrl_msg *msg, uint64_t until_ms)
+static void queue_until(struct fp_peer *peer, const struct fp_ctrl_msg *msg, uint64_t due_ms,
+                        uint64_t until_ms)
 {
     struct fp_prov *prov = peer->prov;
     struct fp_ctrl_entry *entry = calloc(1, sizeof(*entry));
@@ -133,6 +147,7 @@ static void queue_until(struct fp_peer *peer, const struct fp_ctrl_msg *msg, uin
     }
     entry->peer = peer;
     entry->timeouts = __atomic_load_n(&peer->timeouts, __ATOMIC_RELAXED);
+    entry->due_ms = due_ms;
     entry->until_ms = until_ms;
     entry->msg = *msg;
     sign_ctrl(peer, &entry->msg);
@@ -143,7 +158,7 @@ static void queue_until(struct fp_peer *peer, const struct fp_ctrl_msg *msg, uin
 
 static void queue_ctrl(struct fp_peer *peer, const struct fp_ctrl_msg *msg)
 {
-    queue_until(peer, msg, ut_now_ms() + peer->prov->config.peer_timeout_ms);
+    queue_until(peer, msg, 0, ut_now_ms() + peer->prov->config.peer_timeout_ms);
 }
 
 void fp_control_send(struct fp_peer *peer, const struct fp_ctrl_msg *msg)
@@ -307,7 +322,7 @@ static void handle_error(struct fp_prov *prov)
     memcpy(&sending, buf->bytes, sizeof(sending));
     complete_send(c, buf);
     if (sending.msg.kind != FP_PONG) /* repeated until the peer is given up */
-        queue_until(peer, &sending.msg, sending.until_ms);
+        queue_until(peer, &sending.msg, ut_now_ms() + REPEAT_MS, sending.until_ms);
 }
 
 static void repost_receives(struct fp_control *c)

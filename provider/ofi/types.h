@@ -260,6 +260,7 @@ struct fp_ctrl_entry {
     struct fp_peer *peer;
     uint32_t timeouts; /* value of the peer when queued: if the peer was given up since, the message
                           is dropped */
+    uint64_t due_ms;   /* not sent before this time */
     uint64_t until_ms; /* the message is dropped after this time if the peer has no connection */
     struct fp_ctrl_msg msg;
 };

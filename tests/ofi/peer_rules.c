@@ -371,6 +371,8 @@ static void failed_sends_are_repeated(void)
         CHECK(CONTROL->num_sent == 1 && CONTROL->num_sends == 1);
         fake_end(CONTROL, false);
         poll_all();
+        fake_clock_pass_ms(10);
+        poll_all();
         CHECK(count_sent(CONTROL, (uint8_t)cases[i].kind) == 1u + cases[i].again);
         CHECK(prov->control.num_sending == cases[i].again);
         end_sends(CONTROL);
@@ -380,6 +382,44 @@ static void failed_sends_are_repeated(void)
     CONTROL->num_receives--;
     poll_all();
     CHECK(CONTROL->num_receives == 64 && !prov->control.unposted);
+}
+
+/* A fabric that says at once that a message was not sent is asked again 10 ms later, and so is what
+ * comes behind it to the same peer. The background thread does not spin. */
+static void failures_are_not_repeated_at_once(void)
+{
+    struct fp_peer *peers[2];
+
+    for (int i = 0; i < 2; i++) {
+        peer_pid++;
+        struct fp_address address = peer_address();
+        peers[i] = fp_peer_get(prov, &address, NULL);
+    }
+    forget();
+    fp_control_send(peers[0], &(struct fp_ctrl_msg){.kind = FP_CONN_CLOSE, .from_conn = 0});
+    for (uint32_t times = 1; times <= 3; times++) {
+        CHECK(CONTROL->num_sent == 1 && CONTROL->num_sends == 1);
+        fake_end(CONTROL, false);
+        CHECK(fp_control_progress(prov)); /* the thread may sleep, for a millisecond */
+        CHECK(CONTROL->num_sent == 1 && prov->timer_armed);
+        fake_clock_pass_ms(9);
+        CHECK(fp_control_progress(prov) && CONTROL->num_sent == 1);
+        if (times == 3)
+            break;
+        forget();
+        fake_clock_pass_ms(1);
+        CHECK(fp_control_progress(prov));
+    }
+    fp_control_send(peers[0], &(struct fp_ctrl_msg){.kind = FP_CONN_CLOSE, .from_conn = 2});
+    fp_control_send(peers[1], &(struct fp_ctrl_msg){.kind = FP_CONN_CLOSE, .from_conn = 1});
+    forget();
+    CHECK(fp_control_progress(prov) && CONTROL->num_sent == 0);
+    fake_clock_pass_ms(1);
+    CHECK(fp_control_progress(prov) && CONTROL->num_sent == 2);
+    for (uint32_t i = 0; i < 2; i++)
+        CHECK(((const struct fp_ctrl_msg *)(const void *)CONTROL->log[i].bytes)->from_conn ==
+              2 * i);
+    end_sends(CONTROL);
 }
 
 static void polls_of_the_control_endpoint(void)
@@ -895,6 +935,7 @@ int main(void)
     refused_names_are_tried_again();
     messages_are_given_up();
     failed_sends_are_repeated();
+    failures_are_not_repeated_at_once();
     polls_of_the_control_endpoint();
     messages_wake_their_owner();
     intervals_of_checks();
