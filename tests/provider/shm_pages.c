@@ -51,6 +51,9 @@ static int play_ioctl(int fd, unsigned long what, void *arg)
     return num_answers;
 }
 
+/* Descriptors of the page table. */
+static bool is_table[64];
+
 static int play_open(const char *path, int flags)
 {
     if (strcmp(path, "/proc/self/pagemap") != 0 || flags != (O_RDONLY | O_CLOEXEC))
@@ -59,14 +62,19 @@ static int play_open(const char *path, int flags)
         errno = EACCES;
         return -1;
     }
+    int fd = open(path, flags);
+    CHECK(fd >= 0 && fd < (int)(sizeof(is_table) / sizeof(is_table[0])));
+    is_table[fd] = true;
     open_fds++;
-    return open(path, flags);
+    return fd;
 }
 
 static int play_close(int fd)
 {
     CHECK(fd >= 0);
-    open_fds--;
+    open_fds -= fd < 64 && is_table[fd];
+    if (fd < 64)
+        is_table[fd] = false;
     return close(fd);
 }
 
