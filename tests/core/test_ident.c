@@ -118,8 +118,11 @@ Test(ident, shapes_are_parsed_or_refused)
     cr_assert(s.x == 4 && s.y == 3 && s.z == 1);
     cr_assert(ut_shape_parse("256", &s));
     cr_assert(s.x == 256 && s.y == 1 && s.z == 1);
-    static const char *const bad[] = {"",      "x",      "4x",      "4x3x",  "0x1x1",  "257",
-                                      "4x257", "1x1x1x", "1x1x1x1", "ax1x1", "-1x1x1", "4,3"};
+    cr_assert(ut_shape_parse("1x9x010", &s));
+    cr_assert(s.x == 1 && s.y == 9 && s.z == 10);
+    static const char *const bad[] = {
+        "",       "x",   "4x", "4x3x", "0x1x1", "257", "4x257", "1x1x1x", "1x1x1x1", "ax1x1",
+        "-1x1x1", "4,3", " 4", "+4",   "4x 3",  ":x1", "/",     "4x+3",   "0"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         cr_assert_not(ut_shape_parse(bad[i], &s), "'%s'", bad[i]);
 }
@@ -239,4 +242,131 @@ Test(ident, path_of_an_id_is_told_from_the_owners_own)
             cr_assert(!ut_vcq_id_has_path(ut_vcq_id_canonical(&vcq)));
         }
     }
+}
+
+/* An id goes from one process to another, so each of its bits has its place. */
+Test(ident, vcq_id_has_the_documented_layout)
+{
+    static const struct {
+        struct ut_vcq_ident vcq;
+        uint32_t mark; /* of the job; 0: none */
+        utofu_vcq_id_t id;
+    } table[] = {
+        {{{{0, 0, 0, 0, 0, 0}}, 0, 0, 0, {0, 0, 0}}, 0, 0x3931},
+        {{{{0x12, 0x34, 0x56, 1, 2, 1}}, 5, 0xabc, 6, {0, 2, 1}}, 0, 0x123456db57995492},
+        {{{{0x12, 0x34, 0x56, 1, 2, 1}}, 5, 0xabc, 6, {0, 2, 1}}, 1, 0x123456db579954a2},
+        {{{{0x12, 0x34, 0x56, 1, 2, 1}}, 5, 0xabc, 6, {0, 2, 1}}, 1023, 0x123456db57995482},
+        {{{{255, 0, 1, 0, 1, 0}}, 7, 4095, 5, {1, 0, 1}}, 600, 0xff00012ffff655f4},
+    };
+
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        if (table[i].mark)
+            ut_vcq_id_set_job(table[i].mark);
+        cr_expect_eq(ut_vcq_id_own_job(), table[i].mark);
+        cr_expect_eq(ut_vcq_id_pack(&table[i].vcq), table[i].id, "%zu: %#llx", i,
+                     (unsigned long long)ut_vcq_id_pack(&table[i].vcq));
+    }
+}
+
+/* The id with these fields, which need not be those of a VCQ. */
+static bool is_vcq_id(uint16_t tni, uint16_t cmp, uint8_t own_b, uint8_t path_b)
+{
+    struct ut_vcq_ident w, v = {.coords = {{1, 2, 3, 1, own_b, 1}},
+                                .tni = tni,
+                                .cq = 9,
+                                .cmp = cmp,
+                                .path = {1, path_b, 0}};
+
+    return ut_vcq_id_unpack(ut_vcq_id_pack(&v), &w);
+}
+
+Test(ident, fields_beyond_their_limits_are_refused)
+{
+    for (uint16_t cmp = 0; cmp < 8; cmp++) {
+        for (uint16_t tni = 0; tni < 8; tni++)
+            cr_expect_eq(is_vcq_id(tni, cmp, 2, 2), tni < 6 || (tni == 7 && cmp < 6), "%u %u", tni,
+                         cmp);
+        cr_expect_not(is_vcq_id(0, cmp, 3, 0));
+        cr_expect_not(is_vcq_id(0, cmp, 0, 3));
+    }
+    struct ut_vcq_ident v = {.tni = UT_NUM_TNIS - 1};
+    cr_expect(ut_vcq_ident_is_of_program(&v));
+    v.tni = UT_NUM_TNIS;
+    cr_expect_not(ut_vcq_ident_is_of_program(&v));
+    utofu_vcq_id_t id;
+    cr_expect(ut_vcq_id_of_key(0, &id));
+    cr_expect_not(ut_vcq_id_of_key(1ull << 46, &id));
+    cr_expect_not(ut_vcq_id_of_key(6ull << 15, &id), "TNI 6");
+}
+
+/* Of all coordinates only those of the shape are nodes. */
+Test(ident, coordinates_outside_the_shape_are_no_nodes)
+{
+    struct ut_shape s = {3, 2, 4};
+    int nodes = 0;
+
+    for (unsigned int i = 0; i < 5 * 5 * 5; i++) {
+        for (unsigned int in = 0; in < 3 * 4 * 3; in++) {
+            struct ut_coords c = {{(uint8_t)(i % 5), (uint8_t)(i / 5 % 5), (uint8_t)(i / 25),
+                                   (uint8_t)(in % 3), (uint8_t)(in / 3 % 4), (uint8_t)(in / 12)}};
+            int64_t node = ut_node_of_coords(&s, &c);
+            bool abc = c.at[3] < 2 && c.at[4] < 3 && c.at[5] < 2;
+            cr_assert_eq(ut_coords_valid(c.at), abc);
+            cr_assert_eq(node >= 0, abc && c.at[0] < 3 && c.at[1] < 2 && c.at[2] < 4);
+            if (node >= 0)
+                cr_assert_eq(node, 12 * (c.at[0] + 3 * (c.at[1] + 2 * c.at[2])) + c.at[3] +
+                                       2 * (c.at[4] + 3 * c.at[5]));
+            nodes += node >= 0;
+        }
+    }
+    cr_assert_eq(nodes, 3 * 2 * 4 * 12);
+}
+
+Test(ident, fields_of_a_stadd_come_back)
+{
+    utofu_stadd_t stadd = ut_stadd_make(0x2abcd, 0x2a, 0x9876543210ull);
+
+    cr_expect_eq(stadd, 0xaaabcd9876543210ull, "%#llx", (unsigned long long)stadd);
+    for (int bit = 0; bit < 64; bit++) {
+        uint64_t one = 1ull << bit;
+        cr_expect_eq(ut_stadd_offset(one), bit < 40 ? one : 0);
+        cr_expect_eq(ut_stadd_stag(one), bit >= 40 && bit < 58 ? one >> 40 : 0);
+        cr_expect_eq(ut_stadd_generation(one), bit >= 58 ? one >> 58 : 0);
+    }
+}
+
+/* Path 0 is the default path of the id; the others follow in the order of a, b, c. */
+Test(ident, path_ids_are_numbered_from_the_default_path)
+{
+    struct ut_vcq_ident v = {.path = {1, 1, 0}}; /* number 3 */
+    utofu_vcq_id_t id = ut_vcq_id_pack(&v);
+
+    for (unsigned int n = 0; n < UT_NUM_PATHS; n++) {
+        uint8_t path[3] = {(uint8_t)(n % 2), (uint8_t)(n / 2 % 3), (uint8_t)(n / 6)}, back[3];
+        cr_expect_eq(ut_path_id(id, path), (n + 9) % 12);
+        cr_expect(ut_path_of_id(id, (utofu_path_id_t)((n + 9) % 12), back));
+        cr_expect_arr_eq(back, path, sizeof(path));
+    }
+}
+
+/* Of the fields of a VBG id only those of a gate are accepted. */
+Test(ident, vbg_id_with_other_fields_is_refused)
+{
+    for (uint32_t most = 0; most <= 3; most += 3) {
+        ut_vbg_id_share_gates(most);
+        for (unsigned int i = 0; i < 8 * 4; i++) {
+            struct ut_vbg_ident w, v = {.coords = {{9, 8, 7, 1, (uint8_t)(i / 8), 1}},
+                                        .tni = (uint16_t)(i % 8),
+                                        .local_rank = 0};
+            for (v.gate = 0; v.gate < 256; v.gate++) {
+                utofu_vbg_id_t id = ut_vbg_id_pack(&v);
+                bool valid = v.tni < 6 && i / 8 < 3 && v.gate < 48;
+                cr_assert_eq(ut_vbg_id_unpack(id, &w), valid, "%u %u", i, v.gate);
+                cr_assert_not(ut_vbg_id_unpack(id | 1ull << 60, &w));
+                cr_assert_eq(ut_vbg_id_unpack(id | 3ull << 8, &w), valid && most == 0);
+                cr_assert(ut_vbg_id_tni(id) == v.tni && ut_vbg_id_gate(id) == v.gate);
+            }
+        }
+    }
+    ut_vbg_id_share_gates(0);
 }
