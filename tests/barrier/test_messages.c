@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What gates do with messages of other processes, which this test plays: packets, queries, answers,
- * and links that fail. And what a dump says of gates that wait.
+ * and links that fail. What a dump, and warnings of long waits, say of gates that wait.
  */
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -10,9 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../harness/fake_clock.h"
 #include "barrier/inner.h"
 #include "barrier/value.h"
 #include "peers/peers.h"
+#include "util/log.h"
 #include "utofu.h"
 #include "wire/wire.h"
 
@@ -561,4 +563,143 @@ Test(messages, dump_knows_where_gates_of_this_process_send)
     cr_assert_not_null(line, "%s", dump);
     cr_assert_not_null(strstr(line, signal));
     cr_assert(strstr(line, signal) < strchr(line, '\n'), "%s", dump);
+}
+
+/*
+ * Long waits
+ */
+
+static char warned[2048];
+
+static void note_warning(const char *category, const char *fmt, const char *text)
+{
+    (void)fmt;
+    if (strcmp(category, "barrier") == 0)
+        snprintf(warned + strlen(warned), sizeof(warned) - strlen(warned), "%s\n", text);
+}
+
+/* As many polls as look at the clock once. */
+static void poll_in_vain(void)
+{
+    num_sent = 0;
+    warned[0] = '\0';
+    for (int i = 0; i < 64; i++)
+        cr_assert_eq(utofu_poll_barrier(own[0], 0), UTOFU_ERR_NOT_COMPLETED);
+}
+
+/* Every second the process of the source is asked, and after 3 s, 6 s... the wait is told. */
+Test(messages, long_wait_is_told_with_what_it_waits_for)
+{
+    char want[1000];
+
+    ut_log_warning_hook = note_warning;
+    set_and_query();
+    struct ut_msg_gate m = answer(5, SENDS | UT_ANSWER_WANTS_SIGNAL);
+    hear(0, &m, sizeof(m));
+    cr_assert_eq(utofu_barrier(own[0], 0), UTOFU_SUCCESS);
+    fake_clock_align();
+    poll_in_vain();
+    cr_expect_eq(num_sent, 0);
+    for (int s = 1; s <= 6; s++) {
+        fake_clock_align();
+        fake_clock_pass_ms(998);
+        poll_in_vain();
+        cr_expect(num_sent == 0 && !*warned, "%d: within a second", s);
+        fake_clock_pass_ms(1);
+        poll_in_vain();
+        cr_assert_eq(num_sent, 1, "%d", s);
+        cr_expect(sent[0].head.flags == UT_GATE_QUERY && sent[0].src == far[0][2]);
+        cr_expect(gate(1)->in[UT_INPUT_PACKET].waited);
+        hear(0, &m, sizeof(m));
+        snprintf(want, sizeof(want),
+                 "the barrier communication of %s has waited %d s\n"
+                 "%s waits for a signal of %s, which waits itself\n"
+                 "%s waits for a packet of %s, which waits for a signal itself\n",
+                 ut_gate_name(own[0]).text, s, ut_gate_name(own[0]).text, ut_gate_name(own[1]).text,
+                 ut_gate_name(own[1]).text, ut_gate_name(far[0][2]).text);
+        cr_expect_str_eq(warned, s == 3 || s == 6 ? want : "");
+    }
+}
+
+/* The source's process has not answered: it is not asked again. */
+Test(messages, query_is_not_repeated_before_its_answer)
+{
+    set_and_query();
+    cr_assert_eq(utofu_barrier(own[0], 0), UTOFU_SUCCESS);
+    poll_in_vain();
+    for (int s = 1; s <= 4; s++) {
+        ut_log_warning_hook = note_warning;
+        fake_clock_pass_ms(1001);
+        poll_in_vain();
+        cr_expect_eq(num_sent, 0);
+        cr_expect_eq(strstr(warned, "whose process has not answered") != NULL, s == 3, "%s",
+                     warned);
+    }
+}
+
+Test(messages, state_of_a_source_in_another_process_is_told)
+{
+    static const struct {
+        unsigned int answer;
+        const char *text;
+    } table[] = {
+        {0, "whose process has not answered"},
+        {UT_ANSWER_VALID, "which is not allocated"},
+        {UT_ANSWER_VALID | UT_ANSWER_SET, "which is not allocated"},
+        {UT_ANSWER_VALID | UT_ANSWER_ALLOCATED, "which is not set"},
+        {SENDS & ~UT_ANSWER_SENDS_HERE, "which is set to send elsewhere"},
+        {SENDS, "which has not sent it"},
+        {SENDS | UT_ANSWER_IDLE, "which has not been started"},
+        {SENDS | UT_ANSWER_WANTS_SIGNAL, "which waits for a signal itself"},
+        {SENDS | UT_ANSWER_WANTS_PACKET, "which waits for a packet itself"},
+        {SENDS | UT_ANSWER_WANTS_SIGNAL | UT_ANSWER_WANTS_PACKET,
+         "which waits for a signal and a packet itself"},
+    };
+
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        struct ut_gate_input in = {.answer = (uint8_t)table[i].answer};
+        cr_expect_str_eq(ut_gate_state_of_remote(&in), table[i].text);
+    }
+}
+
+Test(messages, state_of_a_source_in_this_process_is_told)
+{
+    struct ut_gate relay = {.index = UT_NUM_START_GATES}, start = {.index = 0};
+
+    cr_expect_str_eq(ut_gate_state_of_local(&start, 7, 7), "which is not set");
+    relay.set = start.set = true;
+    cr_expect_str_eq(ut_gate_state_of_local(&start, 6, 7), "which is set to send elsewhere");
+    cr_expect_str_eq(ut_gate_state_of_local(&start, 7, 7), "which has not been started");
+    cr_expect_str_eq(ut_gate_state_of_local(&relay, 7, 7), "which waits itself");
+    start.active = true;
+    cr_expect_str_eq(ut_gate_state_of_local(&start, 7, 7), "which has not sent it");
+}
+
+/* From a gate of another TNI, which is traced on its own TNI. */
+Test(messages, long_wait_for_another_tni_is_traced_there)
+{
+    const utofu_vbg_id_t null = UTOFU_VBG_ID_NULL;
+    utofu_vbg_id_t other[2];
+    char want[400];
+
+    ut_log_warning_hook = note_warning;
+    open_all();
+    cr_assert_eq(utofu_alloc_vbg(TNI + 1, 2, 0, other), UTOFU_SUCCESS);
+    struct utofu_vbg_setting here[] = {setting(0, own[1], null, null, far[0][1]),
+                                       setting(1, null, other[1], own[0], null)};
+    struct utofu_vbg_setting there[] = {
+        {other[0], other[1], null, other[1], null, {UTOFU_PATH_COORD_NULL}},
+        {other[1], other[0], null, other[0], own[1], {UTOFU_PATH_COORD_NULL}}};
+    cr_assert_eq(utofu_set_vbg(here, 2), UTOFU_SUCCESS);
+    cr_assert_eq(utofu_set_vbg(there, 2), UTOFU_SUCCESS);
+    cr_assert_eq(utofu_barrier(own[0], 0), UTOFU_SUCCESS);
+    poll_in_vain();
+    fake_clock_pass_ms(3001);
+    poll_in_vain();
+    snprintf(want, sizeof(want), "%s waits for a packet of %s\n", ut_gate_name(own[1]).text,
+             ut_gate_name(other[1]).text);
+    cr_expect_not_null(strstr(warned, want), "%s", warned);
+    snprintf(want, sizeof(want), "%s waits for a signal of %s, which has not been started\n",
+             ut_gate_name(other[1]).text, ut_gate_name(other[0]).text);
+    cr_expect_not_null(strstr(warned, want), "%s", warned);
 }
