@@ -125,7 +125,8 @@ static pmix_value_t *value_of(pmix_rank_t rank, const char *key)
 static pmix_status_t get(const pmix_proc_t *proc, const char *key, const pmix_info_t info[],
                          size_t num, pmix_value_t **value)
 {
-    cr_assert(num == 1 && strcmp(info->key, PMIX_OPTIONAL) == 0 && info->value.data.flag,
+    cr_assert(num == 1 && strcmp(info->key, PMIX_OPTIONAL) == 0 && info->value.data.flag &&
+                  info->value.type == PMIX_BOOL,
               "asked beyond this process: may wait for ever");
     cr_assert_str_eq(proc->nspace, job.nspace);
     cr_assert_eq(job.finalized, 0);
@@ -184,7 +185,8 @@ static pmix_status_t fence_nb(const pmix_proc_t procs[], size_t num, const pmix_
                               size_t num_info, pmix_op_cbfunc_t done, void *tag)
 {
     cr_assert(!procs && num == 0 && num_info == 1);
-    cr_assert(strcmp(info->key, PMIX_COLLECT_DATA) == 0 && info->value.data.flag);
+    cr_assert(strcmp(info->key, PMIX_COLLECT_DATA) == 0 && info->value.data.flag &&
+              info->value.type == PMIX_BOOL);
     job.fence_done = done;
     job.fence_tag = tag;
     if (job.answers_fence)
@@ -674,6 +676,30 @@ Test(pmix, records_of_a_node_come_together)
     ut_job_pack_free(&pack);
 }
 
+/* Also those of the node with rank 0, whose number is the lowest. */
+Test(pmix, first_rank_of_another_node_is_asked_for_all)
+{
+    lay_out(BLOCK, 8, 2, 5);
+    cr_assert_eq(open_within(ENDS_MS), 0);
+    cr_assert(look_up(1, 0) < 0);
+    cr_assert_eq(ut_job_num_questions(), 1);
+    cr_assert(look_up(2, 0) < 0);
+    cr_assert(job.num_asked == 2 && job.asked[1].rank == 0 && job.asked[1].is_node);
+    cr_assert_eq(ut_job_num_questions(), 2);
+}
+
+Test(pmix, own_node_is_not_asked_for_all_records)
+{
+    lay_out(BLOCK, 8, 2, 5);
+    cr_assert_eq(open_within(ENDS_MS), 0);
+    for (uint32_t n = 0; n < 3; n++) {
+        uint32_t rank = n == 0 ? 4 : 5 + n;
+        cr_assert(look_up(rank, 0) < 0);
+        cr_assert(job.num_asked == n + 1 && job.asked[n].rank == rank && !job.asked[n].is_node);
+    }
+    cr_assert_eq(ut_job_num_questions(), 3);
+}
+
 Test(pmix, node_without_its_records_is_asked_for_each)
 {
     lay_out(BLOCK, 8, 2, 1);
@@ -714,6 +740,7 @@ static void gather(uint32_t rank, uint32_t size, uint32_t nodes, bool gathers)
     for (int i = 0;
          i < (gathers ? 20000 : 500) && __atomic_load_n(&job.num_puts, __ATOMIC_ACQUIRE) == 1; i++)
         usleep(1000);
+    usleep(gathers ? 20000 : 0);
     cr_assert_eq(job.num_puts, gathers ? 2 : 1);
     if (!gathers)
         return;

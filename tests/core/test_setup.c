@@ -6,6 +6,7 @@
  */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +51,9 @@ static struct {
     size_t size;
 } calls[64];
 static unsigned int num_calls;
+
+/* A registration waits as long as it is slow. */
+static bool registers_slowly, registering;
 
 static struct played *played_of(struct prov *prov)
 {
@@ -106,6 +110,9 @@ static int add_mr(struct prov *prov, unsigned int device, void *addr, size_t siz
     calls[num_calls].access = access;
     calls[num_calls].addr = (uintptr_t)addr;
     calls[num_calls++].size = size;
+    __atomic_store_n(&registering, true, __ATOMIC_RELEASE);
+    while (__atomic_load_n(&registers_slowly, __ATOMIC_ACQUIRE))
+        usleep(100);
     if (played[i].registers)
         return played[i].registers;
     *mr = malloc(sizeof(**mr));
@@ -748,9 +755,45 @@ Test(setup, region_is_registered_on_another_device_when_enough_was_put)
     cr_expect(is_reg(2, 1, 7, memory, 100, PROV_ACCESS_READ));
     cr_expect(keys.lkey == 103 && keys.rkey == 1003);
     cr_expect_not(ut_region_extra_keys(r, 1, 8, 0, &keys));
+    while (!ut_region_extra_keys(r, 1, 8, 1, &keys))
+        usleep(1000);
+    cr_expect(is_reg(3, 1, 8, memory, 100, PROV_ACCESS_READ), "the thread begins again");
+    ut_region_put(r);
+    cr_assert_eq(num_calls, 8);
+    for (unsigned int i = 4; i < 7; i++)
+        cr_expect(is_dereg(i, 1), "the further ones come first");
+    cr_expect(is_dereg(7, 0));
+}
+
+static void *let_register(void *unused)
+{
+    while (!__atomic_load_n(&registering, __ATOMIC_ACQUIRE))
+        usleep(100);
+    usleep(20000);
+    __atomic_store_n(&registers_slowly, false, __ATOMIC_RELEASE);
+    return unused;
+}
+
+/* A region that goes while it is registered on another device. */
+Test(setup, region_goes_after_its_registration_on_another_device)
+{
+    struct prov_mr keys;
+    struct ut_region *r;
+    pthread_t thread;
+
+    cr_assert_eq(set_up().rc, 0);
+    cr_assert_eq(ut_region_get(0, memory, 100, PROV_ACCESS_READ, &r), 0);
+    registers_slowly = true;
+    registering = false;
+    cr_assert_eq(pthread_create(&thread, NULL, let_register, NULL), 0);
+    cr_assert_not(ut_region_extra_keys(r, 1, 7, 100, &keys));
+    while (!__atomic_load_n(&registering, __ATOMIC_ACQUIRE))
+        usleep(100);
     ut_region_put(r);
     cr_assert_eq(num_calls, 6);
-    cr_expect(is_dereg(3, 1) && is_dereg(4, 1) && is_dereg(5, 0), "the further one comes first");
+    cr_expect(is_reg(2, 1, 7, memory, 100, PROV_ACCESS_READ));
+    cr_expect(is_dereg(3, 1) && is_dereg(4, 1) && is_dereg(5, 0));
+    pthread_join(thread, NULL);
 }
 
 Test(setup, device_that_refuses_a_region_is_asked_once)
