@@ -437,6 +437,9 @@ def questions(folder):
     yield "one TNI, searched", job, ["--search", "tni", "--seconds", "100"]
     job = all_to(lambda r: [(r + 1) % 24, (r - 1) % 24], 60000, 24).write(folder, "ring")
     yield "a ring, searched", job, ["--search", "map", "--seconds", "100"]
+    for number, extents in enumerate(("12x3x1", "1x3x12", "3x12x1")):
+        job = all_to(lambda r: [(r + 1) % 36, (r - 1) % 36], 60000, 36).write(folder, f"ring{number}")
+        yield f"a ring in {extents}, searched", job, ["--allocation", extents, "--search", "map", "--seconds", "100"]
     yield "a rank alone, searched", all_to(lambda r: [0], 8, 1).write(folder, "one"), ["--search", "map,tni"]
     job = butterfly(4, 3).write(folder, "butterfly")
     yield "butterfly, noise", job, ["--noise", "2"]
@@ -486,7 +489,8 @@ def answer(folder, paths, options, **env):
                          text=True, timeout=300, env={**os.environ, **env})
     text = run.stdout.replace(f"{folder}/", "").replace(f"{MACHINES}/", "")
     if any(option in options for option in ("--what-if", "--allocation")):
-        text = text.partition("\n    rank")[0]
+        text, _, rest = text.partition("\n    rank")
+        text += rest[rest.find("\nsearch:"):] if "--search" in options else ""
     text = (shortened(text) if "--json" in options else text).rstrip("\n")
     return f"{text}\n" + f"(exit status {run.returncode})\n" * (run.returncode != 0)
 
