@@ -12,12 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "../harness/fake_clock.h"
 #include "bootstrap/job.h"
 #include "bootstrap/mpi.h"
+#include "bootstrap/ops.h"
 
 enum { TEXT = 16384, LINE = 4096, FD = 100 };
 
@@ -32,6 +34,39 @@ int poll(struct pollfd *fds, nfds_t count, int timeout_ms)
     if (n == 0 && at_once)
         fake_clock_pass_ms((uint64_t)timeout_ms);
     return n;
+}
+
+/* The system takes and gives a few bytes at once, and each second call is interrupted, if the test
+ * says so. */
+static bool in_pieces;
+static unsigned int num_pieces;
+
+static size_t piece_of(size_t size)
+{
+    num_pieces++;
+    return size < 7 ? size : 7;
+}
+
+ssize_t send(int fd, const void *data, size_t size, int flags)
+{
+    if (in_pieces && num_pieces % 2 == 0) {
+        num_pieces++;
+        errno = EINTR;
+        return -1;
+    }
+    return syscall(SYS_sendto, fd, data, in_pieces ? piece_of(size) : size, flags, NULL, 0);
+}
+
+ssize_t recv(int fd, void *data, size_t size, int flags)
+{
+    bool peeks = in_pieces && flags & MSG_PEEK;
+
+    if (peeks && num_pieces % 2 == 0) {
+        num_pieces++;
+        errno = num_pieces % 4 == 1 ? EINTR : EAGAIN;
+        return -1;
+    }
+    return syscall(SYS_recvfrom, fd, data, peeks ? piece_of(size) : size, flags, NULL, NULL);
 }
 
 /*
@@ -362,6 +397,99 @@ Test(pmi1, process_without_mpi_says_init_and_finalize)
     CHECK(said, "pmi1 k1 0/2 node 0/1 local 0/2\nfound 100 bytes\n");
 }
 
+static void in_pieces_body(void)
+{
+    in_pieces = true;
+    usual_body();
+    cr_assert_gt(num_pieces, 100);
+}
+
+Test(pmi1, requests_and_answers_come_in_pieces)
+{
+    run(&usual, "", in_pieces_body);
+    CHECK(requests, BEGIN PUBLISHED BOARD FOUND END);
+    CHECK(said, "pmi1 k1 0/2 node 0/1 local 0/2\nfound 100 bytes\n");
+}
+
+/*
+ * Is this a job of PMI-1?
+ */
+
+/* The descriptor with the launcher's number becomes another one. */
+static void replace(int fd)
+{
+    dup2(fd, FD);
+    close(fd);
+}
+
+static void tell_presence(void)
+{
+    printf("%d", ut_job_pmi1.present());
+}
+
+static void present_in_many_ways(void)
+{
+    int ends[2], listens = socket(AF_UNIX, SOCK_STREAM, 0);
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+
+    tell_presence(); /* the socket of the launcher */
+    unsetenv("PMI_RANK");
+    tell_presence();
+    setenv("PMI_RANK", "0", 1);
+    setenv("PMI_SIZE", "0", 1);
+    tell_presence();
+    setenv("PMI_SIZE", "1", 1);
+    tell_presence();
+    unsetenv("PMI_FD");
+    tell_presence();
+    setenv("PMI_PORT", "host:1", 1);
+    tell_presence();
+    setenv("PMI_ID", "0", 1);
+    tell_presence(); /* by a port, of which opening says that it does not work */
+    setenv("PMIX_RANK", "0", 1);
+    tell_presence();
+    unsetenv("PMIX_RANK");
+    setenv("PMI_FD", "100", 1);
+    tell_presence();
+    unsetenv("PMI_PORT");
+    cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    replace(ends[0]);
+    tell_presence(); /* a socket that this process has made */
+    /* a socket with a name, of another process */
+    snprintf(name.sun_path, sizeof(name.sun_path), "%c%d", 0, getpid());
+    cr_assert_eq(bind(listens, (struct sockaddr *)&name, sizeof(name)), 0);
+    cr_assert_eq(listen(listens, 1), 0);
+    if (fork() == 0) {
+        replace(socket(AF_UNIX, SOCK_STREAM, 0));
+        cr_assert_eq(connect(FD, (struct sockaddr *)&name, sizeof(name)), 0);
+        tell_presence();
+        _exit(0);
+    }
+    wait(NULL);
+    /* those of another kind */
+    for (int i = 0; i < 3; i++) {
+        cr_assert_eq(i == 0   ? socketpair(AF_UNIX, SOCK_DGRAM, 0, ends)
+                     : i == 1 ? socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends)
+                              : pipe(ends),
+                     0);
+        if (fork() == 0) {
+            replace(ends[0]);
+            tell_presence();
+            _exit(0);
+        }
+        wait(NULL);
+    }
+    close(FD);
+    tell_presence();
+}
+
+Test(pmi1, is_there_if_the_descriptor_is_the_launchers)
+{
+    run(&usual, "", present_in_many_ways);
+    CHECK(said, "1001001010"
+                "00000");
+}
+
 static void before_init(void)
 {
     mpi.is_loaded = mpi.is_global = true;
@@ -520,6 +648,7 @@ Test(pmi1, place_of_the_process)
           "UTOFU_LOCAL_RANK and UTOFU_LOCAL_SIZE\n" FAILED
     static const struct mapping cases[] = {
         {"value=(vector,(0,2,1))", "", "pmi1 k1 0/2 node 0/2 local 0/1\n"},
+        {"value=(vector,(0,1,2))", "PMI_RANK=1", "pmi1 k1 1/2 node 0/1 local 1/2\n"},
         {"value=(vector,(3,1,2))", "", "pmi1 k1 0/2 node 3/4 local 0/2\n"},
         {"value=", "MPI_LOCALRANKID=0 MPI_LOCALNRANKS=2", "pmi1 k1 0/2 node 0/1 local 0/2\n"},
         {"rc=-1", "MPI_LOCALRANKID=0 MPI_LOCALNRANKS=2", "pmi1 k1 0/2 node 0/1 local 0/2\n"},
