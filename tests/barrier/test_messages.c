@@ -703,3 +703,30 @@ Test(messages, long_wait_for_another_tni_is_traced_there)
              ut_gate_name(other[1]).text, ut_gate_name(other[0]).text);
     cr_expect_not_null(strstr(warned, want), "%s", warned);
 }
+
+/* Gates of one TNI that wait for each other: each is told once. */
+Test(messages, long_wait_in_a_circle_is_told_once)
+{
+    const utofu_vbg_id_t null = UTOFU_VBG_ID_NULL;
+    char want[1000];
+
+    ut_log_warning_hook = note_warning;
+    open_all();
+    struct utofu_vbg_setting all[] = {setting(0, own[1], null, null, far[0][1]),
+                                      setting(1, own[2], null, own[0], own[2]),
+                                      setting(2, null, own[1], own[1], null)};
+    cr_assert_eq(utofu_set_vbg(all, 3), UTOFU_SUCCESS);
+    cr_assert_eq(utofu_barrier(own[0], 0), UTOFU_SUCCESS);
+    poll_in_vain();
+    fake_clock_pass_ms(3001);
+    poll_in_vain();
+    snprintf(want, sizeof(want),
+             "the barrier communication of %s has waited 3 s\n"
+             "%s waits for a signal of %s, which waits itself\n"
+             "%s waits for a signal of %s, which waits itself\n"
+             "%s waits for a packet of %s, which waits itself\n",
+             ut_gate_name(own[0]).text, ut_gate_name(own[0]).text, ut_gate_name(own[1]).text,
+             ut_gate_name(own[1]).text, ut_gate_name(own[2]).text, ut_gate_name(own[2]).text,
+             ut_gate_name(own[1]).text);
+    cr_expect_str_eq(warned, want, "%s", warned);
+}
