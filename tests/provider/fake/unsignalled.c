@@ -116,6 +116,40 @@ static void behind_an_armw(void)
     CHECK(rc == UTOFU_ERR_MRQ_LCL_STADD || rc == UTOFU_ERR_MRQ_LCL_LENGTH);
 }
 
+static int poll_mrq(void)
+{
+    struct utofu_mrq_notice notice;
+
+    return utofu_poll_mrq(vcq, 0, &notice);
+}
+
+/* Alone, with nothing behind it: its notice comes, twice the same way. */
+static void one_completes(int kind, bool by_tcq)
+{
+    unsigned long flags =
+        by_tcq ? UTOFU_ONESIDED_FLAG_TCQ_NOTICE : UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE;
+
+    for (int i = 0; i < 2; i++) {
+        here[0]++;
+        if (kind == 0)
+            put(0, LARGE, flags);
+        else if (kind == 1)
+            put(0, sizeof(here[0]), flags);
+        else if (kind == 2)
+            CHECK(utofu_get(vcq, target_id, lcl, rmt, sizeof(here[0]), 0, flags, NULL) ==
+                  UTOFU_SUCCESS);
+        else
+            CHECK(utofu_put_piggyback8(vcq, target_id, here[0], rmt, sizeof(here[0]), 0, flags,
+                                       NULL) == UTOFU_SUCCESS);
+        int rc = UTOFU_ERR_NOT_FOUND;
+        for (int polls = 0; polls < 20000 && rc == UTOFU_ERR_NOT_FOUND; polls++) {
+            CHECK(fake_poll_mrq(target) == UTOFU_ERR_NOT_FOUND);
+            rc = by_tcq ? poll_tcq() : poll_mrq();
+        }
+        CHECK(rc == UTOFU_SUCCESS);
+    }
+}
+
 int main(void)
 {
     setenv("UTOFU_PROVIDER", "fake", 1);
@@ -129,6 +163,9 @@ int main(void)
         UTOFU_ONESIDED_FLAG_TCQ_NOTICE); /* connected, and the region is known */
     POLL_UNTIL(poll_tcq() == UTOFU_SUCCESS, CHECK(fake_poll_mrq(target) == UTOFU_ERR_NOT_FOUND));
     fake_saves_reports = true;
+    for (int i = 0; i < 8; i++)
+        one_completes(i / 2, i % 2);
+    printf("ok: each alone\n");
     for (int i = 0; i < TIMES; i++)
         who_sleeps_is_woken(i % 2);
     printf("ok: who sleeps is woken\n");
