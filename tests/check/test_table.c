@@ -318,3 +318,59 @@ Test(table, one_process_has_a_rank)
     end(child);
     cr_expect_eq(open_as(&job, pid, fd), 0);
 }
+
+/*
+ * Communications of the whole job
+ */
+
+/* A process of this local rank, which has opened the table, counts, and ends. */
+static void count_elsewhere(uint32_t local_rank, uint32_t submitted, uint32_t completed)
+{
+    const struct ut_job_info job = job_of(local_rank);
+    int status;
+
+    pid_t child = fork();
+    if (child == 0) {
+        ut_table_count(submitted, 0); /* before it opens the table */
+        int rc = ut_table_open(&job, pid, fd);
+        if (completed)
+            ut_table_count(0, completed);
+        _exit(rc != 0);
+    }
+    cr_assert(waitpid(child, &status, 0) == child && status == 0);
+}
+
+Test(table, only_communication_of_the_job_is_known)
+{
+    struct ut_job_info job = job_of(0);
+    uint64_t submitted;
+
+    ut_table_count(3, 2);
+    cr_expect_not(ut_table_has_one_active(&job, &submitted), "others have not opened the table");
+    count_elsewhere(1, 10, 10);
+    cr_expect_not(ut_table_has_one_active(&job, &submitted), "another has not");
+    count_elsewhere(2, 0, 0);
+    cr_expect(ut_table_has_one_active(&job, &submitted));
+    cr_expect_eq(submitted, 13);
+    ut_table_count(1, 0);
+    cr_expect_not(ut_table_has_one_active(&job, &submitted), "two");
+    ut_table_count(0, 2);
+    cr_expect_not(ut_table_has_one_active(&job, &submitted), "none");
+    cr_expect_eq(submitted, 14);
+    ut_table_count(1, 0);
+    job.size++;
+    cr_expect_not(ut_table_has_one_active(&job, &submitted), "one is on another node");
+}
+
+/* A job of one process needs no table. */
+Test(no_table, only_communication_of_one_process_is_known)
+{
+    const struct ut_job_info job = {.id = "one", .size = 1, .local_size = 1};
+    uint64_t submitted;
+
+    cr_expect_not(ut_table_has_one_active(&job, &submitted));
+    ut_table_count(5, 4);
+    cr_expect(ut_table_has_one_active(&job, &submitted) && submitted == 5);
+    ut_table_count(0, 1);
+    cr_expect_not(ut_table_has_one_active(&job, &submitted));
+}

@@ -42,6 +42,7 @@ struct frame {
 void (*fake_on_reg)(size_t size);
 void (*fake_on_write)(void);
 bool fake_reads_source;
+unsigned int fake_read_flags;
 unsigned int fake_lacks_memory, fake_has_no_room, fake_is_full;
 int fake_unasked = -1;
 bool fake_has_no_port, fake_refuses_messages, fake_saves_reports, fake_hides_ends;
@@ -333,6 +334,7 @@ static int fake_read(struct prov_conn *base, const struct prov_xfer *x)
     struct frame f = {
         .type = READ, .rmt = x->rmt, .rkey = x->rkey, .length = x->length, .signal = true};
 
+    fake_read_flags = x->flags;
     if (!is_local(conn, x, PROV_ACCESS_WRITE))
         return -EPERM;
     int rc = post(conn, x->cookie, x->lcl);

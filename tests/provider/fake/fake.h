@@ -63,13 +63,14 @@ extern bool fake_hears_nothing;       /* the connections that this process asks 
                                        * PROV_REASON_SILENT */
 extern bool fake_breaks; /* once: the connection asked for here that is polled next breaks */
 extern bool fake_loses;  /* the same, whichever end asked for the connection */
-extern bool fake_attempts_break; /* no connection that this process asks for comes up:
-                                  * PROV_REASON_BROKEN */
-extern uint32_t fake_asks;       /* requests for connections that were sent */
-extern uint32_t fake_ups;        /* connections that this process asked for and that came up */
-extern bool fake_saves_reports;  /* answers wait for a later signalled one */
-extern bool fake_hides_ends;     /* answered operations are not reported */
-extern bool fake_peer_lives;     /* a peer that hangs up without BYE is not dead:
-                                  * PROV_REASON_BROKEN */
+extern bool fake_attempts_break;     /* no connection that this process asks for comes up:
+                                      * PROV_REASON_BROKEN */
+extern uint32_t fake_asks;           /* requests for connections that were sent */
+extern uint32_t fake_ups;            /* connections that this process asked for and that came up */
+extern unsigned int fake_read_flags; /* of the last read */
+extern bool fake_saves_reports;      /* answers wait for a later signalled one */
+extern bool fake_hides_ends;         /* answered operations are not reported */
+extern bool fake_peer_lives;         /* a peer that hangs up without BYE is not dead:
+                                      * PROV_REASON_BROKEN */
 
 #endif

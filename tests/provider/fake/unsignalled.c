@@ -13,6 +13,7 @@
 #include <utofu_ext.h>
 
 #include "fake.h"
+#include "provider.h"
 
 enum {
     LARGE = 4096, /* its source is needed until it is complete */
@@ -147,6 +148,9 @@ static void one_completes(int kind, bool by_tcq)
             rc = by_tcq ? poll_tcq() : poll_mrq();
         }
         CHECK(rc == UTOFU_SUCCESS);
+        /* the fake provider answers each read at once; others do not */
+        CHECK(kind != 2 || by_tcq || fake_read_flags == (PROV_SIGNAL | PROV_DELIVERY_COMPLETE));
+        CHECK(kind != 2 || !by_tcq || fake_read_flags == PROV_SIGNAL);
     }
 }
 
