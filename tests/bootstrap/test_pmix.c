@@ -740,7 +740,6 @@ static void gather(uint32_t rank, uint32_t size, uint32_t nodes, bool gathers)
     for (int i = 0;
          i < (gathers ? 20000 : 500) && __atomic_load_n(&job.num_puts, __ATOMIC_ACQUIRE) == 1; i++)
         usleep(1000);
-    usleep(gathers ? 20000 : 0);
     cr_assert_eq(job.num_puts, gathers ? 2 : 1);
     if (!gathers)
         return;
