@@ -233,7 +233,7 @@ def weaker_orders(before, order):
         return ("RELAXED",)
     if order == "ACQ_REL":
         return ("ACQUIRE", "RELEASE")
-    what = re.findall(r"\w*(load|store|fence|exchange|fetch|xchg|add|sub|or|and)\w*\s*\(", before)
+    what = re.findall(r"\b(?:__)?atomic_([a-z]+)\w*\s*\(", before)
     return {"load": ("ACQUIRE",), "store": ("RELEASE",)}.get(what[-1] if what else "", ("ACQ_REL",))
 
 

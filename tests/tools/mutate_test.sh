@@ -218,6 +218,18 @@ END
     check score 0 '^Scores of 2[0-9-]*: N = [1-9][0-9]*, seed `s`.$' -- --score "$folder/results"
     { grep -q '^| `src` | [1-9]' "$tree/docs/reference/tests.md" && grep -q '^Behind' "$tree/docs/reference/tests.md"; } ||
         { echo 'FAILED: no score is written'; cat "$tree/docs/reference/tests.md"; bad=1; }
+    cat >"$tree/src/order.c" <<'END'
+int order(int *a);
+int order(int *a)
+{
+    __atomic_store_n(a, 1, __ATOMIC_SEQ_CST);
+    return __atomic_load_n(a, __ATOMIC_SEQ_CST) + __atomic_fetch_or(a, 1, __ATOMIC_SEQ_CST);
+}
+END
+    sed -i "s|'src/least.c'|'src/least.c', 'src/order.c'|" "$tree/meson.build"
+    check fresh_orders 0 'mutations of 1 modules' " order: 'SEQ_CST' -> 'RELEASE'" " order: 'SEQ_CST' -> 'ACQUIRE'" \
+        " order: 'SEQ_CST' -> 'ACQ_REL'" -- --fresh 99 --seed s --module src/order.c
+    [ "$(grep -c ' order: ' "$folder/out")" = 3 ] || { echo 'FAILED: an order that is not weaker'; cat "$folder/out"; bad=1; }
     check fresh_elsewhere 0 '^seed s: 0 mutations' -- --fresh 9 --seed s --module layers
     check module_alone 2 'go with --fresh' -- --module src --all
     grep -q 'a < b$' "$tree/src/least.c" || { echo "FAILED: the tree itself was changed"; bad=1; }
