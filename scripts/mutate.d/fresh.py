@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """scripts/mutate --fresh: mutations that nobody listed, drawn from the sources of a module or the lines of a change.
 
-All are drawn first, and a copy of the tree is built with all of them: each statement of a block with a mutation stands
-there once as it is and once for each mutation, and an environment variable says which is executed. A probe before it
-tells which tests come there: all tests run once without a mutation, for this, for their times, and because some fail
+All are drawn first, and a copy of the tree is built with all of them (one_build.py). Probes tell which tests come to
+which place: all tests run once without a mutation, for this, for their times, and because some fail
 anyway. Then for each mutation the tests that execute it run until one fails, beginning with those that the table has
 for its function. The few in declarations are built one by one. What survives is compiled with and without the mutation:
 the same code is equivalent."""
 
 import concurrent.futures
 import contextlib
-import dataclasses
 import hashlib
 import importlib.machinery
 import importlib.util
@@ -29,6 +27,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import one_build
 import operators
 
 ROOTS = ("src", "provider", "layers", "tools/model")
@@ -56,21 +55,6 @@ static __attribute__((unused, noinline)) void ut_fresh_reached(unsigned int n)
         errno = error;
     }
     map[n] = 1;
-}
-#endif
-"""
-CHOICE = r"""/* made by scripts/mutate --fresh */
-#ifndef UT_FRESH_CHOICE
-#define UT_FRESH_CHOICE
-#include <stdlib.h>
-static __attribute__((unused, noinline)) int ut_fresh_is(int n)
-{
-    static int active = -1;
-    if (active < 0) {
-        const char *number = getenv("UT_FRESH_MUTATION");
-        active = number ? atoi(number) : 0;
-    }
-    return active == n;
 }
 #endif
 """
@@ -132,25 +116,16 @@ class Draw:
         self.random = random.Random(f"{args.seed}")
         self.lines = changed_lines(bench.origin, args.change) if args.change else None
         self.sites = {}
-        self.commands = defaultdict(list)
-        for entry in json.loads((bench.build / "compile_commands.json").read_text()):
-            path = Path(os.path.relpath(bench.build.resolve() / entry["file"], bench.tree.resolve()))
-            self.commands[path].append(entry["command"])
+        self.command = one_build.Commands(bench.build, bench.tree).of
         self.modules = defaultdict(list)
         for path in sorted(sources):
             if self.is_chosen(path, args.module) and path.suffix in (".c", ".h") and self.command(path):
                 self.modules[module_of(path)].append(path)
 
-    def is_chosen(self, path, module):
+    def is_chosen(self, path, modules):
         if self.lines is not None and path not in self.lines:
             return False
-        return any(f"{path}/".startswith(f"{root.rstrip('/')}/") for root in ((module,) if module else ROOTS))
-
-    def command(self, path):
-        if path in self.commands:
-            return self.commands[path][0]
-        beside = (c for p, c in sorted(self.commands.items()) if path.suffix == ".h" and p.parent == path.parent)
-        return next((c[0] for c in beside), None)
+        return any(f"{path}/".startswith(f"{root.rstrip('/')}/") for root in ((modules,) if modules else ROOTS))
 
     def sites_of(self, path):
         if path not in self.sites:
@@ -204,19 +179,15 @@ class Draw:
 # Trying
 #
 
-class FreshBench:
+class FreshBench(one_build.OneBuild):
     """A copy of the tree, with the means of mutate's Bench, in a folder that can be kept."""
 
     def __init__(self, mutate, folder, args):
-        self.mutate, self.args, self.folder, self.origin = mutate, args, folder, mutate.TREE
-        self.jobs = args.jobs
-        self.base = mutate.Bench(folder, 0, 1)
-        self.tree = self.base.tree = self.base.tree.resolve()  # Meson has such paths
-        self.build = self.base.build = self.tree / "build"
+        super().__init__(mutate, mutate.Bench(folder, args.jobs, 1), folder)
+        self.args, self.origin, self.jobs = args, mutate.TREE, args.jobs
         self.unknown = folder / "unknown"
+        self.headers, self.has_probes = [folder / "reached.h", *self.headers], True
         self.codes = {}
-        self.sources, self.places = {}, defaultdict(list)  # texts as they are; path -> numbers of sites
-        self.sites, self.built, self.lost = [], set(), set()  # built: those that can be chosen at run time
         self.suites = None
         folder.chmod(0o755)  # some tests become another user
 
@@ -230,11 +201,7 @@ class FreshBench:
             if name and new.is_file() and not (old.is_file() and old.read_bytes() == new.read_bytes()):
                 old.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(new, old)
-        self.ninja("build.ninja")  # new tests
-
-    def ninja(self, *words):
-        rc, _, said = self.base.run(["ninja", "-C", self.build, f"-j{self.jobs}", *words], self.tree, 7200)
-        return rc, said
+        self.base.ninja("build.ninja")  # new tests
 
     def suites_of(self, module):
         if not self.suites:
@@ -260,8 +227,8 @@ class FreshBench:
         for command in commands:
             if not command.startswith("meson "):
                 settings, words = self.mutate.split(command)
-                tests[command] = Test(command, [str(self.build / words[0]), *words[1:]], dict(settings), [words[0]],
-                                      set(), True)
+                tests[command] = Test(command, [str(self.build / words[0]), *words[1:]], dict(settings),
+                                      self.base.targets(command), set(), True)
         return tests
 
     def run_test(self, test, slot, limit, more=()):
@@ -286,60 +253,6 @@ class FreshBench:
         shutil.rmtree(temporary, ignore_errors=True)
         return rc, time.monotonic() - begun
 
-    def text(self, path, site=None):
-        """A file with its probes and with all of its mutations that can be chosen at run time, or with one mutation."""
-        text = self.sources[path]
-        if site or path in self.lost:
-            return site.apply(text) if site else text
-        places = defaultdict(list)
-        for number in self.places.get(path, []):
-            places[self.sites[number].probe, self.sites[number].probe_end].append(number)
-        text = self.render(text, 0, len(text), sorted(places.items(), key=lambda p: (p[0][0], -p[0][1])))
-        headers = "".join(f'#include "{self.folder / name}"\n' for name in ("reached.h", "choice.h"))
-        return f"{headers}#line 1\n{text}" if places else text
-
-    def render(self, text, begin, end, places):
-        """The text from begin to end; of places one behind the other or inside each other."""
-        out = ""
-        while places:
-            (first, last), numbers = places.pop(0)
-            out += text[begin:first]
-            out += "".join(f"ut_fresh_reached({n}); " for n in numbers)
-            begin = first
-            if last >= 0:
-                inner = []
-                while places and places[0][0][0] < last:
-                    inner.append(places.pop(0))
-                for n in numbers:
-                    s = self.sites[n]
-                    out += f"if (ut_fresh_is({n + 1})) {{ {text[first:s.begin]}{s.new}{text[s.end:last]} }} else "
-                out += "{ " + self.render(text, first, last, inner) + " }"
-                begin = last
-        return out + text[begin:end]
-
-    def choose_places(self, sites):
-        """Which mutations can be chosen at run time: no two of them are in statements that overlap in part."""
-        self.sites = sites
-        for number, site in enumerate(sites):
-            if site.probe < 0:
-                continue
-            text = self.sources[site.path][site.probe:site.probe_end]
-            ranges = [(self.sites[n].probe, self.sites[n].probe_end) for n in self.places[site.path]]
-            apart = all(site.probe_end <= b or e <= site.probe or b <= site.probe and site.probe_end <= e or
-                        site.probe <= b and e <= site.probe_end for b, e in ranges)
-            has_label = re.search(r"^\s*\w+:\s*$", text, re.M) and "switch" not in text
-            if site.probe_end < 0 or not apart or has_label:
-                self.sites = [*self.sites]
-                self.sites[number] = dataclasses.replace(site, probe_end=-1)
-            else:
-                self.built.add(number)
-            self.places[site.path].append(number)
-
-    def write(self, path, text):
-        file = self.tree / path
-        if not file.exists() or file.read_text() != text:
-            file.write_text(text)
-
     # probes
 
     def measure(self, tests, sites, sources):
@@ -348,9 +261,7 @@ class FreshBench:
         self.choose_places(sites)
         size = (len(self.sites) + 4095) // 4096 * 4096
         self.write(self.folder / "reached.h", PROBE.replace("SIZE", str(size)).replace("UNKNOWN", str(self.unknown)))
-        self.write(self.folder / "choice.h", CHOICE)
-        for path in sources:
-            self.write(path, self.text(path))
+        self.write_all()
         key = hashlib.sha256(repr([(s.path, s.begin, s.new) for s in sites]).encode()).hexdigest()
         kept = self.folder / "reached.json"
         facts = json.loads(kept.read_text()) if kept.exists() else {"key": "", "tried": []}
@@ -369,24 +280,6 @@ class FreshBench:
         size = (len(self.sites) + 4095) // 4096 * 4096
         self.build_all(sorted({t for test in tests.values() for t in test.targets}))
         return self.run_all(tests, size)
-
-    def build_all(self, targets):
-        """Builds the targets; a file that its probes break is built without."""
-        for _ in range(6):
-            rc, said = self.ninja("-k0", *targets)
-            if rc == 0:
-                return
-            broken = {p for p in self.places if p not in self.lost and
-                      re.search(rf"{re.escape(str(p))}:\d+:\d+: error", said)}
-            self.lost |= broken
-            for path in broken:
-                error = re.search(rf"{re.escape(str(path))}.*error.*", said).group()
-                print(f"mutate: no probes in {path}: {error}", flush=True)
-                self.built -= set(self.places[path])
-                self.write(path, self.sources[path])
-            if not broken:
-                break
-        raise self.mutate.Trouble(f"the copy of the tree does not build:\n{said[-3000:]}")
 
     def run_all(self, tests, size):
         self.unknown.write_bytes(bytes(size))
@@ -458,26 +351,23 @@ class FreshBench:
     def try_tests(self, site, number, chosen):
         """What became of it, and a word about the tests."""
         if number in self.built:
-            return self.run_tests(chosen, number, {"UT_FRESH_MUTATION": str(number + 1)})
+            return self.run_tests(chosen, number, {self.VARIABLE: str(number + 1)})
         try:
             self.write(site.path, self.text(site.path, site))
-            for first in range(0, len(chosen), 12):
-                rc, said = self.ninja(*sorted({t for test in chosen[first:first + 12] for t in test.targets}))
-                if rc != 0:
-                    return "not compiled", said[-200:]
-                what = self.run_tests(chosen[first:first + 12], number, {})
-                if what[0] == "caught":
-                    return what
-            return "survived", f"{len(chosen)} tests"
+            return self.run_tests(chosen, number, {}, 12)
         finally:
             self.write(site.path, self.text(site.path))
 
-    def run_tests(self, chosen, number, env):
-        """One after the other until one fails, and fails again."""
+    def run_tests(self, chosen, number, env, builds=0):
+        """One after the other until one fails, and fails again; builds so many at a time before."""
         begun, flaky = time.monotonic(), 0
         for ran, test in enumerate(chosen):
             if time.monotonic() > begun + self.args.limit:
                 return "survived", f"{ran} tests in {self.args.limit:g} s; {len(chosen) - ran} others not run"
+            if builds and ran % builds == 0:
+                rc, said = self.base.ninja(*sorted({t for test in chosen[ran:ran + builds] for t in test.targets}))
+                if rc != 0:
+                    return "not compiled", said[-200:]
             limit = self.mutate.LEAST_LIMIT + 10 * test.seconds
             rc, _ = self.run_test(test, str(number), limit, env)
             if self.mutate.STOP.is_set():

@@ -216,10 +216,34 @@ class Finder:
                 if value.kind == K.INTEGER_LITERAL and TIME_NAME.search(constant.spelling):
                     self.of_literal(self.text_of(value), *self.span(value), NOWHERE, True)
 
-    def all(self, unit):
-        for cursor in unit.cursor.get_children():
-            if not cursor.location.file or cursor.location.file.name != str(self.whole):
-                continue
+    def statements_with(self, begin, end):
+        """The fewest statements of one block that have all of begin..end, and declare nothing there: begin and end."""
+        def parts(cursor):
+            for child in cursor.get_children():
+                while child.kind in LABELS and self.span([*child.get_children()][-1])[0] <= begin:
+                    child = [*child.get_children()][-1]
+                first, last = self.span(child)
+                if cursor.kind == K.COMPOUND_STMT and child.kind != K.DECL_STMT:
+                    last = self.statement(child, child)[1]
+                if first < end and begin < last:
+                    yield child
+        found, inside = NOWHERE, [c for c in self.definitions if c.kind == K.FUNCTION_DECL]
+        inside = [c for c in inside if self.span(c)[0] <= begin and end <= self.span(c)[1]]
+        while len(inside) == 1:
+            cursor, inside = inside[0], [*parts(inside[0])]
+            if cursor.kind == K.COMPOUND_STMT and inside and not any(c.kind in (K.DECL_STMT, *LABELS) for c in inside):
+                first, last = self.statement(inside[0], inside[-1])
+                if first <= begin and end <= last:
+                    found = first, last
+        return found
+
+    @functools.cached_property
+    def definitions(self):
+        return [c for c in self.unit.cursor.get_children()
+                if c.location.file and c.location.file.name == str(self.whole)]
+
+    def all(self):
+        for cursor in self.definitions:
             if cursor.kind == K.FUNCTION_DECL and cursor.is_definition() and not LOGS.match(cursor.spelling):
                 self.of_function(cursor)
             elif cursor.kind == K.ENUM_DECL:
@@ -249,12 +273,17 @@ def arguments(command):
     return [*kept, "-w"]
 
 
-def sites(tree, path, text, command, folder):
-    """All mutations of a file. `command` compiles it, or for a header a file beside it, in the folder."""
+def parsed(tree, path, text, command, folder):
+    """A file and its syntax tree. `command` compiles it, or for a header a file beside it, in the folder."""
     finder = Finder(path, text)
     finder.whole = (tree / path).resolve()
     args = [re.sub(r"^-I(?!/)", f"-I{folder}/", a) for a in arguments(command)]
     if path.suffix == ".h":
         args = ["-x", "c", *args]
-    unit = index().parse(str(finder.whole), args=args)
-    return finder.all(unit)
+    finder.unit = index().parse(str(finder.whole), args=args)
+    return finder
+
+
+def sites(*file):
+    """All mutations of a file."""
+    return parsed(*file).all()

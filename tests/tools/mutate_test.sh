@@ -20,6 +20,7 @@ executable('alone', 'tests/least_of_two.c', link_with: core)
 test('left_out', executable('left_out', 'tests/left_out.c', link_with: core))
 executable('fails', 'tests/fails.c', link_with: core)
 executable('unsteady', 'tests/unsteady.c', link_with: core)
+executable('clears', 'tests/clears.c', link_with: core)
 END
 echo "option('tests', type: 'feature', value: 'auto')" >"$tree/meson_options.txt"
 cat >"$tree/src/least.c" <<'END'
@@ -60,6 +61,15 @@ int main(void) /* notices a mutation each second time */
     FILE *runs = fopen(path, "a");
     fputc('.', runs);
     return least(1, 2) != 1 && ftell(runs) % 2 == 0;
+}
+END
+cat >"$tree/tests/clears.c" <<'END'
+#include <stdlib.h>
+int least(int a, int b);
+int main(void) /* its environment is its own */
+{
+    clearenv();
+    return least(1, 2) != 1;
 }
 END
 cat >"$tree/good.toml" <<'END'
@@ -151,6 +161,35 @@ table <"$tree/bad.toml"
 check bad_ones 1 '^SURVIVED survives' 'ERROR +does_not_compile .*error:.*one' \
     'ERROR +fails_anyway .*without any mutation' '^left out left_out' \
     '^0 of 1 mutations caught, 1 survived, 1 left out, 2 could not be tried$' -- --all
+
+# more than 20: one build has those within statements, and the others are tried alone, as those that survive there
+{
+    for i in {1..20}; do
+        printf '[greatest_%s]\nfunction = "least"\nold = "a < b"\nnew = "b < a"\ncaught_by = ["alone"]\n' "$i"
+    done
+    cat "$tree/good.toml" "$tree/bad.toml"
+    cat <<'END'
+[is_not_in_the_environment]
+function = "least"
+old = "a < b"
+new = "b < a"
+caught_by = ["clears"]
+[outside_of_statements]
+function = "least"
+old = "int a, int b"
+new = "int a, const int b"
+caught_by = ["alone"]
+reason = "nothing changes b"
+END
+} | table
+if python3 -c 'import sys; sys.path.append("/usr/lib/python3/dist-packages"); import clang.cindex' 2>/dev/null; then
+    check one_build 1 '^ok +greatest_20 .*caught by alone$' '^ok +hangs .*by alone, which hangs' '^SURVIVED survives' \
+        'ERROR +does_not_compile .*error:.*one' 'ERROR +fails_anyway .*without any mutation' '^left out left_out' \
+        '^ok +is_not_in_the_env.*caught by clears$' '^ok +outside_of_st.* as explained' \
+        '^mutate: 23 of 29 mutations were tried in one build$' \
+        '^23 of 26 mutations caught, 2 survived as explained, 1 survived, 1 left out, 2 could not be tried$' -- --all
+    check minutes_of_one_build 0 '^0 of 0 mutations caught, 29 not begun' -- --all --minutes 0.00001
+fi
 
 entry caught_by='["unsteady"]'
 check not_each_time 1 '^UNSTEADY one .*caught 2 of 3 times by unsteady$' '^0 of 1 mutations caught, 1 unsteady$' \
