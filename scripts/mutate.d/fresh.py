@@ -9,6 +9,7 @@ the same code is equivalent."""
 
 import concurrent.futures
 import contextlib
+import fcntl
 import hashlib
 import importlib.machinery
 import importlib.util
@@ -31,7 +32,8 @@ import one_build
 import operators
 
 ROOTS = ("src", "provider", "layers", "tools/model")
-HEAD = "| module | drawn | not compiled | equivalent | harmless | caught | survived | score |"
+HEAD = "| module | drawn | not compiled | equivalent | harmless | caught | survived | unfinished | score |"
+UNCAUGHT = ("survived", "unfinished")
 SLOW = 60  # seconds; a test that takes longer without a mutation is left out
 PROBE = r"""/* made by scripts/mutate --fresh */
 #ifndef UT_FRESH_PROBE
@@ -125,7 +127,7 @@ class Draw:
     def is_chosen(self, path, modules):
         if self.lines is not None and path not in self.lines:
             return False
-        return any(f"{path}/".startswith(f"{root.rstrip('/')}/") for root in ((modules,) if modules else ROOTS))
+        return any(f"{path}/".startswith(f"{root.rstrip('/')}/") for root in modules or ROOTS)
 
     def sites_of(self, path):
         if path not in self.sites:
@@ -157,7 +159,7 @@ class Draw:
 
     def again(self, results):
         """The sites of results that survived, where the text is as it was."""
-        wanted = {(r["path"], r["before"], r["after"]) for r in results if r["result"] == "survived"}
+        wanted = {(r["path"], r["before"], r["after"]) for r in results if r["result"] in UNCAUGHT}
         paths = sorted({Path(path) for path, _, _ in wanted} & set(self.sources))
         return [s for p in paths for s in self.sites_of(p) if (str(p), *context(s, self.sources[p])) in wanted]
 
@@ -363,7 +365,7 @@ class FreshBench(one_build.OneBuild):
         begun, flaky = time.monotonic(), 0
         for ran, test in enumerate(chosen):
             if time.monotonic() > begun + self.args.limit:
-                return "survived", f"{ran} tests in {self.args.limit:g} s; {len(chosen) - ran} others not run"
+                return "unfinished", f"{ran} tests in {self.args.limit:g} s; {len(chosen) - ran} others not run"
             if builds and ran % builds == 0:
                 rc, said = self.base.ninja(*sorted({t for test in chosen[ran:ran + builds] for t in test.targets}))
                 if rc != 0:
@@ -409,7 +411,7 @@ class Known:
 
     def now(self, result):
         """What a result counts as today, and why."""
-        if result["result"] != "survived":
+        if result["result"] not in UNCAUGHT:
             return result["result"], ""
         path = Path(result["path"])
         text = self.sources.get(path, "")
@@ -419,7 +421,7 @@ class Known:
             for what, table in (("harmless", self.harmless), ("caught", self.caught)):
                 if key in table:
                     return what, table[key].name
-        return "survived", ""
+        return result["result"], ""
 
 
 def context(site, text):
@@ -445,10 +447,11 @@ def score_lines(results, known):
         total += count
     rows = [HEAD, re.sub(r"[^|]+", " --- ", HEAD)]
     for module, c in [*sorted(counts.items()), ("all", total)]:
-        judged = c["caught"] + c["survived"]
+        judged = c["caught"] + c["survived"] + c["unfinished"]
         name = module if module == "all" else f"`{module}`"
         rows.append(f"| {name} | {sum(c.values())} | {c['not compiled']} | {c['equivalent']} | {c['harmless']} | "
-                    f"{c['caught']} | {c['survived']} | " + (f"{100 * c['caught'] // judged} % |" if judged else "- |"))
+                    f"{c['caught']} | {c['survived']} | {c['unfinished']} | " +
+                    (f"{100 * c['caught'] // judged} % |" if judged else "- |"))
     return rows
 
 
@@ -531,10 +534,10 @@ class FreshRun:
         what, detail = "survived", "no test executes it"
         if chosen := likely(tests, number, site, own, first, number in unknown):
             what, detail = self.bench.try_tests(site, number, chosen)
-        if what == "survived":
+        if what in UNCAUGHT:
             with self.lock:
                 other = self.bench.is_other_code(site)
-            what = "survived" if other else "equivalent" if other is False else "not compiled"
+            what = what if other else "equivalent" if other is False else "not compiled"
         result = self.keep(site, text, what, detail)
         now, why = known.now(result)
         label = now + f" ({why})" * bool(why)
@@ -543,11 +546,23 @@ class FreshRun:
               f"{site.kind}: {old!r} -> {new!r}: {detail} ({time.monotonic() - begun:.0f} s)", flush=True)
 
 
+@contextlib.contextmanager
+def locked(mutate, folder):
+    """One run at a time in a folder that is kept."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "lock", "w", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise mutate.Trouble(f"another run is in {folder}") from None
+        yield
+
+
 def main(mutate, args):
     if args.work:
         folder = Path(args.work).absolute()
-        folder.mkdir(parents=True, exist_ok=True)
-        return FreshRun(mutate, args, FreshBench(mutate, folder, args)).all()
+        with locked(mutate, folder):
+            return FreshRun(mutate, args, FreshBench(mutate, folder, args)).all()
     folder = Path(tempfile.mkdtemp(prefix="mutate."))
     try:
         return FreshRun(mutate, args, FreshBench(mutate, folder, args)).all()

@@ -250,13 +250,20 @@ END
     check fresh 0 '^seed s: [1-9][0-9]* mutations of 1 modules$' \
         'caught +src/least.c:14 least condition: .a < b. .*: alone ' 'caught +src/least.c:10 .*, which hangs ' \
         'survived +src/least.c:5 other .*: no test executes it' 'harmless .nobody_calls_it. +src/least.c:12 .* 2 tests' \
-        '^2 tests; 14 mutations in one build$' '^\| `src` \| 14 \| 0 \| [0-3] \| 1 \| 7 \| [4-6] \| [56]. % ' \
+        '^2 tests; 14 mutations in one build$' '^\| `src` \| 14 \| 0 \| [0-3] \| 1 \| 7 \| [4-6] \| 0 \| [56]. % ' \
         -- --fresh 99 --seed s --results "$folder/results"
     check fresh_goes_on 0 '^\| all \|' -- --fresh 99 --seed s --results "$folder/results"
     check fresh_again 0 '^seed .*: [5-8] mutations of 1 modules$' -- --again "$folder/results"
     check score 0 '^Scores of 2[0-9-]*: N = [1-9][0-9]*, seed `s`.$' -- --score "$folder/results"
     { grep -q '^| `src` | [1-9]' "$tree/docs/reference/tests.md" && grep -q '^Behind' "$tree/docs/reference/tests.md"; } ||
         { echo 'FAILED: no score is written'; cat "$tree/docs/reference/tests.md"; bad=1; }
+    check fresh_unfinished 0 'unfinished +src/least.c:14 .*: 0 tests in 1e-09 s; 2 others not run' \
+        -- --fresh 99 --seed s --limit 0.000000001
+    mkdir "$folder/work"
+    exec {lock}>"$folder/work/lock"
+    flock "$lock"
+    check fresh_one_at_a_time 2 'another run is in .*/work' -- --fresh 9 --work "$folder/work"
+    exec {lock}>&-
     cat >"$tree/src/order.c" <<'END'
 int order(int *a);
 int order(int *a)
@@ -267,7 +274,7 @@ int order(int *a)
 END
     sed -i "s|'src/least.c'|'src/least.c', 'src/order.c'|" "$tree/meson.build"
     check fresh_orders 0 'mutations of 1 modules' " order: 'SEQ_CST' -> 'RELEASE'" " order: 'SEQ_CST' -> 'ACQUIRE'" \
-        " order: 'SEQ_CST' -> 'ACQ_REL'" -- --fresh 99 --seed s --module src/order.c
+        " order: 'SEQ_CST' -> 'ACQ_REL'" -- --fresh 99 --seed s --module src/order.c --module layers
     [ "$(grep -c ' order: ' "$folder/out")" = 3 ] || { echo 'FAILED: an order that is not weaker'; cat "$folder/out"; bad=1; }
     check fresh_elsewhere 0 '^seed s: 0 mutations' -- --fresh 9 --seed s --module layers
     check module_alone 2 'go with --fresh' -- --module src --all
