@@ -78,12 +78,12 @@ static struct prov_mr mr = {.lkey = LKEY};
 static struct ut_region region;
 static struct ut_slot toq[TOQ];
 static struct ut_vcq vcq;
-static struct ut_link *link;
+static struct ut_link *the_link;
 static unsigned int posts;
 
 static void post_waiting(struct ut_link *l)
 {
-    cr_assert(l == link && l->reading == UT_STAG_NONE);
+    cr_assert(l == the_link && l->reading == UT_STAG_NONE);
     posts++;
 }
 
@@ -105,15 +105,15 @@ static void open_link(void)
                           .runs_scheduled = true};
     for (uint32_t i = 0; i < SCRATCH; i++)
         scratch_free[i] = i;
-    link = ut_link_get(&vcq, ut_vcq_id_canonical(&peer));
-    cr_assert(link);
-    link->peer_component_id = 1;
-    link->provider = PROVIDER;
-    link->conn = (void *)&vcq;
-    link->ops = &ops;
-    link->state = UT_LINK_UP;
-    link->dir_addr = (uintptr_t)dir;
-    link->dir_rkey = DIR_RKEY;
+    the_link = ut_link_get(&vcq, ut_vcq_id_canonical(&peer));
+    cr_assert(the_link);
+    the_link->peer_component_id = 1;
+    the_link->provider = PROVIDER;
+    the_link->conn = (void *)&vcq;
+    the_link->ops = &ops;
+    the_link->state = UT_LINK_UP;
+    the_link->dir_addr = (uintptr_t)dir;
+    the_link->dir_rkey = DIR_RKEY;
 }
 
 TestSuite(reads, .init = open_link);
@@ -136,15 +136,15 @@ static int find(utofu_stadd_t stadd, uint64_t length, bool write)
 {
     addr = 0;
     rkey = 0;
-    return ut_link_find_memory(link, stadd, length, write, false, &addr, &rkey);
+    return ut_link_find_memory(the_link, stadd, length, write, false, &addr, &rkey);
 }
 
 static void check_reads(unsigned int of_dir, unsigned int of_entries)
 {
     cr_assert(dir_reads == of_dir && entry_reads == of_entries, "%u %u", dir_reads, entry_reads);
     dir_reads = entry_reads = 0;
-    cr_assert(link->reading != UT_STAG_NONE || vcq.num_scratch_free == SCRATCH);
-    cr_assert_eq(link->scratch == 0, link->reading == UT_STAG_NONE);
+    cr_assert(the_link->reading != UT_STAG_NONE || vcq.num_scratch_free == SCRATCH);
+    cr_assert_eq(the_link->scratch == 0, the_link->reading == UT_STAG_NONE);
     for (uint32_t i = 0; i < vcq.num_scratch_free; i++) /* each one once */
         for (uint32_t k = 0; k <= i; k++)
             cr_assert(scratch_free[i] < SCRATCH && (scratch_free[i] != scratch_free[k] || i == k));
@@ -207,7 +207,7 @@ Test(reads, what_the_stag_allows)
     cr_assert_eq(find(stadd_at(UT_STAG_CHUNK + 1, GENERATION + 1, 0), 1, false),
                  UTOFU_ERR_MRQ_RMT_STADD);
     register_at(UT_STAG_CHUNK + 1, BASE, SIZE, good & ~(uint32_t)UT_STAG_VALID, 7);
-    ut_link_invalidate_stag(link, stadd_at(UT_STAG_CHUNK + 1, GENERATION, 0));
+    ut_link_invalidate_stag(the_link, stadd_at(UT_STAG_CHUNK + 1, GENERATION, 0));
     cr_assert_eq(find(stadd_at(UT_STAG_CHUNK + 1, GENERATION, 0), 1, false),
                  UTOFU_ERR_MRQ_RMT_STADD);
     cr_assert_eq(find(ut_stadd_make(5, 0, 0), 1, false), UTOFU_ERR_MRQ_RMT_STADD, "no STag");
@@ -227,7 +227,7 @@ Test(reads, entry_is_read_again_before_an_error)
     cr_assert_eq(find(stadd, SIZE + 1, true), 0);
     check_reads(0, 1);
     cr_assert_eq(rkey, 8);
-    cr_assert_eq(ut_link_find_memory(link, stadd, 3 * SIZE, true, true, &addr, &rkey),
+    cr_assert_eq(ut_link_find_memory(the_link, stadd, 3 * SIZE, true, true, &addr, &rkey),
                  UTOFU_ERR_MRQ_RMT_LENGTH, "no_reread");
     check_reads(0, 0);
 }
@@ -263,7 +263,7 @@ static void complete(enum prov_status status)
 {
     if (status == PROV_OK)
         copy_answer(&outstanding);
-    ut_link_read_done(link, status);
+    ut_link_read_done(the_link, status);
 }
 
 Test(reads, read_that_completes_later)
@@ -272,7 +272,7 @@ Test(reads, read_that_completes_later)
 
     register_at(UT_STAG_CHUNK, BASE, SIZE, good, 7);
     answers = LATER;
-    link->to_post = UT_NO_SLOT;
+    the_link->to_post = UT_NO_SLOT;
     torn = 1;
     for (int i = 0; i < 3; i++) /* one read at a time */
         cr_assert_eq(find(stadd, 8, true), UTOFU_ERR_NOT_COMPLETED);
@@ -288,8 +288,8 @@ Test(reads, read_that_completes_later)
     check_reads(0, 0);
     cr_assert_eq(find(stadd, 8, true), 0);
     check_reads(0, 0);
-    ut_link_read_done(link, PROV_OK); /* none is outstanding */
-    ut_link_read_done(link, PROV_FLUSHED);
+    ut_link_read_done(the_link, PROV_OK); /* none is outstanding */
+    ut_link_read_done(the_link, PROV_FLUSHED);
     cr_assert_eq(posts, 1);
 }
 
@@ -301,8 +301,8 @@ Test(reads, slot_that_waits_does_not_read_again)
     answers = LATER;
     for (int other = 0; other < 2; other++) {
         utofu_stadd_t stadd = stadd_at(UT_STAG_CHUNK, GENERATION, 0);
-        ut_link_drop_stag_cache(link);
-        link->to_post = 2;
+        ut_link_drop_stag_cache(the_link);
+        the_link->to_post = 2;
         toq[2].stag_reread = false;
         toq[2].desc.rmt_stadd = stadd_at(UT_STAG_CHUNK + (uint32_t)other, GENERATION, 0);
         cr_assert_eq(find(stadd, 8, true), UTOFU_ERR_NOT_COMPLETED);
@@ -349,17 +349,17 @@ Test(reads, reads_that_cannot_be_posted)
     register_at(UT_STAG_CHUNK, BASE, SIZE, good, 7);
     answer_rc = -EAGAIN;
     cr_assert_eq(find(stadd, 8, true), UTOFU_ERR_NOT_COMPLETED);
-    cr_assert(link->is_scheduled);
+    cr_assert(the_link->is_scheduled);
     check_reads(1, 0);
-    link->is_scheduled = false;
+    the_link->is_scheduled = false;
     answer_rc = -ENOTCONN; /* the connection breaks */
     cr_assert_eq(find(stadd, 8, true), UTOFU_ERR_NOT_COMPLETED);
-    cr_assert(!link->is_scheduled);
+    cr_assert(!the_link->is_scheduled);
     check_reads(1, 0);
     answer_rc = 0;
     vcq.num_scratch_free = 0;
     cr_assert_eq(find(stadd, 8, true), UTOFU_ERR_NOT_COMPLETED);
-    cr_assert(link->is_scheduled && link->reading == UT_STAG_NONE && dir_reads == 0);
+    cr_assert(the_link->is_scheduled && the_link->reading == UT_STAG_NONE && dir_reads == 0);
     vcq.num_scratch_free = SCRATCH;
     cr_assert_eq(find(stadd, 8, true), 0);
 }
@@ -377,8 +377,8 @@ Test(reads, table_that_is_no_longer_accessible)
         cr_assert_eq(find(stadd_at(UT_STAG_CHUNK, GENERATION + 1, 0), 1, false),
                      UTOFU_ERR_MRQ_RMT_STADD);
         answer_rc = 0;
-        cr_assert_null(link->is_scheduled ? link : NULL);
-        link->last_stag.size = 0;
+        cr_assert_null(the_link->is_scheduled ? the_link : NULL);
+        the_link->last_stag.size = 0;
         dir_reads = entry_reads = 0;
         cr_assert_eq(find(stadd_at(UT_STAG_CHUNK + 1, GENERATION, 0), 1, false), 0);
         check_reads(1, 1);
@@ -388,18 +388,18 @@ Test(reads, table_that_is_no_longer_accessible)
 /* Each link has scratch memory of its own while it reads. */
 Test(reads, links_read_beside_each_other)
 {
-    struct ut_link *first = link;
+    struct ut_link *first = the_link;
     struct prov_xfer reads_of[2];
 
     register_at(UT_STAG_CHUNK, BASE, SIZE, good, 7);
     answers = LATER;
     cr_assert_eq(find(stadd_at(UT_STAG_CHUNK, GENERATION, 0), 8, true), UTOFU_ERR_NOT_COMPLETED);
     reads_of[0] = outstanding;
-    struct ut_link other = *link;
+    struct ut_link other = *the_link;
     other.reading = UT_STAG_NONE;
     other.scratch = 0;
     other.stag_cache = (struct ut_stag_cache){.chunks = NULL};
-    link = &other;
+    the_link = &other;
     cr_assert_eq(find(stadd_at(UT_STAG_CHUNK, GENERATION, 0), 8, true), UTOFU_ERR_NOT_COMPLETED);
     reads_of[1] = outstanding;
     cr_assert_eq(vcq.num_scratch_free, SCRATCH - 2);
@@ -410,7 +410,7 @@ Test(reads, links_read_beside_each_other)
     }
     cr_assert_neq(reads_of[0].lcl, reads_of[1].lcl);
     complete(PROV_FLUSHED);
-    link = first;
+    the_link = first;
     complete(PROV_FLUSHED);
     cr_assert_eq(vcq.num_scratch_free, SCRATCH);
 }
@@ -451,17 +451,17 @@ Test(reads, stadds_that_are_cached)
 
     register_at(UT_STAG_CHUNK, BASE, SIZE, good, 7);
     register_at(255, BASE, SIZE, good, 7);
-    cr_assert(!ut_link_stadd_is_cached(&vcq, link->peer, dynamic, 8, &addr));
+    cr_assert(!ut_link_stadd_is_cached(&vcq, the_link->peer, dynamic, 8, &addr));
     cr_assert(find(dynamic, 8, true) == 0 && find(chosen, 8, true) == 0);
     check_reads(2, 2);
     addr = 0;
-    cr_assert(ut_link_stadd_is_cached(&vcq, link->peer, dynamic, SIZE - 3, &addr));
+    cr_assert(ut_link_stadd_is_cached(&vcq, the_link->peer, dynamic, SIZE - 3, &addr));
     cr_assert_eq(addr, BASE + 3);
-    cr_assert(!ut_link_stadd_is_cached(&vcq, link->peer, dynamic, SIZE - 2, &addr));
-    cr_assert(!ut_link_stadd_is_cached(&vcq, link->peer, dynamic + 256, 8, &addr) ||
+    cr_assert(!ut_link_stadd_is_cached(&vcq, the_link->peer, dynamic, SIZE - 2, &addr));
+    cr_assert(!ut_link_stadd_is_cached(&vcq, the_link->peer, dynamic + 256, 8, &addr) ||
               addr == BASE + 259);
-    cr_assert(!ut_link_stadd_is_cached(&vcq, link->peer, chosen, 8, &addr), "it may change");
-    cr_assert(!ut_link_stadd_is_cached(&vcq, link->peer, ut_stadd_make(5, 0, 0), 0, &addr));
+    cr_assert(!ut_link_stadd_is_cached(&vcq, the_link->peer, chosen, 8, &addr), "it may change");
+    cr_assert(!ut_link_stadd_is_cached(&vcq, the_link->peer, ut_stadd_make(5, 0, 0), 0, &addr));
     cr_assert(!ut_link_stadd_is_cached(&vcq, ut_vcq_id_canonical(&nobody), dynamic, 8, &addr));
     check_reads(0, 0);
 }
@@ -474,23 +474,24 @@ Test(reads, cached_entry_and_its_place)
     uint64_t at = 0;
 
     register_at(UT_STAG_CHUNK + 2, BASE, SIZE, good, 7);
-    cr_assert(!ut_link_get_cached_entry(&vcq, link->peer, stadd, &at, &cached));
+    cr_assert(!ut_link_get_cached_entry(&vcq, the_link->peer, stadd, &at, &cached));
     cr_assert_eq(find(stadd, 8, true), 0);
-    cr_assert(ut_link_get_cached_entry(&vcq, link->peer, stadd, &at, &cached));
+    cr_assert(ut_link_get_cached_entry(&vcq, the_link->peer, stadd, &at, &cached));
     cr_assert_eq(at, (uintptr_t)&chunks[1][2]);
     cr_assert(cached.base == BASE && cached.size == SIZE && cached.rkey == 7 &&
               cached.flags_and_generation == good);
-    cr_assert(!ut_link_get_cached_entry(&vcq, link->peer, ut_stadd_make(5, 0, 0), &at, &cached));
+    cr_assert(
+        !ut_link_get_cached_entry(&vcq, the_link->peer, ut_stadd_make(5, 0, 0), &at, &cached));
     cr_assert(!ut_link_get_cached_entry(&vcq, ut_vcq_id_canonical(&nobody), stadd, &at, &cached));
-    cr_assert(!ut_link_get_cached_entry(&vcq, link->peer, stadd_at(UT_STAG_CHUNK + 90, 0, 0), &at,
-                                        &cached));
-    link->state = UT_LINK_IDLE;
-    cr_assert(!ut_link_get_cached_entry(&vcq, link->peer, stadd, &at, &cached));
-    link->state = UT_LINK_UP;
-    ut_stag_cache_invalidate_chunk(&link->stag_cache, UT_STAG_CHUNK);
-    cr_assert(!ut_link_get_cached_entry(&vcq, link->peer, stadd, &at, &cached));
-    cr_assert(ut_stag_cache_find_or_add(&link->stag_cache, UT_STAG_CHUNK + 2));
-    cr_assert(!ut_link_get_cached_entry(&vcq, link->peer, stadd, &at, &cached), "no chunk");
+    cr_assert(!ut_link_get_cached_entry(&vcq, the_link->peer, stadd_at(UT_STAG_CHUNK + 90, 0, 0),
+                                        &at, &cached));
+    the_link->state = UT_LINK_IDLE;
+    cr_assert(!ut_link_get_cached_entry(&vcq, the_link->peer, stadd, &at, &cached));
+    the_link->state = UT_LINK_UP;
+    ut_stag_cache_invalidate_chunk(&the_link->stag_cache, UT_STAG_CHUNK);
+    cr_assert(!ut_link_get_cached_entry(&vcq, the_link->peer, stadd, &at, &cached));
+    cr_assert(ut_stag_cache_find_or_add(&the_link->stag_cache, UT_STAG_CHUNK + 2));
+    cr_assert(!ut_link_get_cached_entry(&vcq, the_link->peer, stadd, &at, &cached), "no chunk");
 }
 
 Test(reads, entry_is_checked_again)
@@ -499,31 +500,31 @@ Test(reads, entry_is_checked_again)
     struct ut_vcq_ident nobody = {.cmp = 2};
 
     register_at(UT_STAG_CHUNK, BASE, SIZE, good, 7);
-    cr_assert(!ut_link_recheck_entry(&vcq, link->peer, stadd), "it was never read");
+    cr_assert(!ut_link_recheck_entry(&vcq, the_link->peer, stadd), "it was never read");
     cr_assert_eq(find(stadd, 8, true), 0);
     check_reads(1, 1);
-    cr_assert(ut_link_recheck_entry(&vcq, link->peer, stadd));
+    cr_assert(ut_link_recheck_entry(&vcq, the_link->peer, stadd));
     check_reads(0, 1);
     cr_assert(!ut_link_recheck_entry(&vcq, ut_vcq_id_canonical(&nobody), stadd));
     for (int what = 0; what < 3; what++) { /* each change by itself is seen, once */
         register_at(UT_STAG_CHUNK, BASE + 1, SIZE + (what >= 1),
                     what == 2 ? good & ~(uint32_t)UT_STAG_WRITABLE : good, 7);
-        link->last_stag.size = SIZE;
-        cr_assert(!ut_link_recheck_entry(&vcq, link->peer, stadd));
-        cr_assert_eq(link->last_stag.size, 0, "the fast path does not use it, either");
-        cr_assert(ut_link_recheck_entry(&vcq, link->peer, stadd));
+        the_link->last_stag.size = SIZE;
+        cr_assert(!ut_link_recheck_entry(&vcq, the_link->peer, stadd));
+        cr_assert_eq(the_link->last_stag.size, 0, "the fast path does not use it, either");
+        cr_assert(ut_link_recheck_entry(&vcq, the_link->peer, stadd));
     }
     check_reads(0, 6);
-    link->state = UT_LINK_IDLE;
-    cr_assert(!ut_link_recheck_entry(&vcq, link->peer, stadd));
-    link->state = UT_LINK_UP;
+    the_link->state = UT_LINK_IDLE;
+    cr_assert(!ut_link_recheck_entry(&vcq, the_link->peer, stadd));
+    the_link->state = UT_LINK_UP;
     vcq.num_scratch_free = 0;
-    cr_assert(!ut_link_recheck_entry(&vcq, link->peer, stadd));
+    cr_assert(!ut_link_recheck_entry(&vcq, the_link->peer, stadd));
     vcq.num_scratch_free = SCRATCH;
     check_reads(0, 0);
     answers = LATER;
-    cr_assert(!ut_link_recheck_entry(&vcq, link->peer, stadd));
-    cr_assert(!ut_link_recheck_entry(&vcq, link->peer, stadd));
+    cr_assert(!ut_link_recheck_entry(&vcq, the_link->peer, stadd));
+    cr_assert(!ut_link_recheck_entry(&vcq, the_link->peer, stadd));
     check_reads(0, 1);
     complete(PROV_OK);
     cr_assert_eq(posts, 1);
@@ -544,21 +545,21 @@ Test(reads, cause_of_an_error)
               {GENERATION, 0, 1, false, UT_CAUSE_ACCESS}};
     uint32_t index = UT_STAG_CHUNK;
 
-    cr_assert_eq(ut_link_error_cause(link, stadd_at(index, GENERATION, 0), 1, false).cause,
+    cr_assert_eq(ut_link_error_cause(the_link, stadd_at(index, GENERATION, 0), 1, false).cause,
                  UT_CAUSE_NO_STAG, "it was never read");
     register_at(index, BASE, SIZE, good & ~(uint32_t)UT_STAG_WRITABLE, 7);
     cr_assert_eq(find(stadd_at(index, GENERATION, 0), 1, false), 0);
     for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
         struct ut_failure why = ut_link_error_cause(
-            link, stadd_at(index, of[i].generation, of[i].at), of[i].length, of[i].write);
+            the_link, stadd_at(index, of[i].generation, of[i].at), of[i].length, of[i].write);
         cr_assert_eq(why.cause, of[i].cause, "case %zu: %d", i, (int)why.cause);
     }
     register_at(index + 1, BASE, SIZE, good & ~(uint32_t)UT_STAG_VALID, 7);
     cr_assert_eq(find(stadd_at(index + 1, GENERATION, 0), 1, false), UTOFU_ERR_MRQ_RMT_STADD);
-    cr_assert_eq(ut_link_error_cause(link, stadd_at(index + 1, GENERATION, 0), 1, false).cause,
+    cr_assert_eq(ut_link_error_cause(the_link, stadd_at(index + 1, GENERATION, 0), 1, false).cause,
                  UT_CAUSE_NO_STAG);
-    ut_link_invalidate_stag(link, stadd_at(index, GENERATION, 0));
-    cr_assert_eq(ut_link_error_cause(link, stadd_at(index, GENERATION, 0), 1, false).cause,
+    ut_link_invalidate_stag(the_link, stadd_at(index, GENERATION, 0));
+    cr_assert_eq(ut_link_error_cause(the_link, stadd_at(index, GENERATION, 0), 1, false).cause,
                  UT_CAUSE_NO_STAG);
 }
 
@@ -571,14 +572,14 @@ Test(reads, last_stag_is_found_without_the_cache)
     register_at(UT_STAG_CHUNK, BASE, SIZE, good, 7);
     register_at(UT_STAG_CHUNK + 1, BASE, SIZE, good & ~(uint32_t)UT_STAG_WRITABLE, 9);
     cr_assert_eq(find(constant + 4, 8, false), 0);
-    cr_assert(!ut_link_find_last_stag(link, constant, 8, &addr, &rkey));
+    cr_assert(!ut_link_find_last_stag(the_link, constant, 8, &addr, &rkey));
     cr_assert_eq(find(writable + 100, 8, false), 0);
     for (uint64_t at = 0; at <= SIZE; at += 512) {
-        bool is = ut_link_find_last_stag(link, writable + at, 1, &addr, &rkey);
+        bool is = ut_link_find_last_stag(the_link, writable + at, 1, &addr, &rkey);
         cr_assert_eq(is, at < SIZE);
         cr_assert(!is || (addr == BASE + at && rkey == 7));
     }
-    cr_assert(!ut_link_find_last_stag(link, writable - 1, 1, &addr, &rkey));
-    ut_link_invalidate_stag(link, writable);
-    cr_assert(!ut_link_find_last_stag(link, writable, 1, &addr, &rkey));
+    cr_assert(!ut_link_find_last_stag(the_link, writable - 1, 1, &addr, &rkey));
+    ut_link_invalidate_stag(the_link, writable);
+    cr_assert(!ut_link_find_last_stag(the_link, writable, 1, &addr, &rkey));
 }

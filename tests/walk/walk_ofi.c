@@ -731,9 +731,20 @@ static bool is_readable(const struct process *process)
     return poll(&fd, 1, 0) == 1;
 }
 
+/* The timer of a failed message that is sent again (REPEAT_MS in control.c). */
+static void await_repetition(struct process *process)
+{
+    const struct fp_ctrl_entry *entry;
+
+    STAILQ_FOREACH (entry, &fp_prov_of(process->prov)->control.queue, next)
+        if (process->now_ms < entry->due_ms)
+            process->now_ms = entry->due_ms;
+}
+
 static void run_thread(struct process *process)
 {
     end_sends(running);
+    await_repetition(process);
     process->thread_is_due = false;
     ofi_provider.progress(process->prov);
     collect();
@@ -922,6 +933,7 @@ static void put_queue(struct walk_bytes *bytes, int from, const struct fp_ctrl_q
     STAILQ_FOREACH (entry, queue, next) {
         put_ctrl(bytes, from, &entry->msg);
         put_small(bytes, entry->peer->timeouts - entry->timeouts);
+        walk_put_byte(bytes, entry->due_ms > processes[from].now_ms);
     }
     walk_put_byte(bytes, 255);
 }
