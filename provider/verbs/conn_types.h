@@ -229,6 +229,7 @@ struct vp_conn {
     bool active;
     bool abandoned;        /* to be destroyed as soon as it is not busy */
     uint8_t qp_state;      /* enum ibv_qp_state */
+    bool qp_failed;        /* the device reported an error of the queue pair */
     uint8_t reject_reason; /* (passive) enum vp_reject_reason for a core that closes without
                               accepting */
     uint16_t events;

@@ -174,8 +174,10 @@ static void handle_async_event_locked(struct vp_prov *prov, struct vp_device *de
     case IBV_EVENT_QP_REQ_ERR:
     case IBV_EVENT_QP_ACCESS_ERR:
         conn = event->element.qp->qp_context;
-        if (conn && !conn->abandoned)
+        if (conn && !conn->abandoned) {
+            conn->qp_failed = true;
             vp_post_event_locked(conn, VP_EV_QP_ERROR);
+        }
         break;
     case IBV_EVENT_QP_LAST_WQE_REACHED:
         if (dev->last_wqe == VP_LAST_WQE_UNRELIABLE)

@@ -71,6 +71,16 @@ void vp_set_split_threshold(struct prov_conn *base, uint32_t min)
         update_length_limits(conn);
 }
 
+static bool has_failed_qp(const struct vp_conn *conn)
+{
+    struct vp_prov *prov = conn->ep->prov;
+
+    pthread_mutex_lock(&prov->lock);
+    bool failed = conn->qp_failed;
+    pthread_mutex_unlock(&prov->lock);
+    return failed;
+}
+
 void vp_conn_up(struct vp_conn *conn)
 {
     struct vp_ep *ep = conn->ep;
@@ -103,6 +113,8 @@ void vp_conn_up(struct vp_conn *conn)
         ep->cb.up(conn->ctx, conn->hello, conn->hello_size);
     else
         ep->cb.up(conn->ctx, conn->req.hello, conn->req.kind & VP_REQ_SIZE);
+    if (has_failed_qp(conn)) /* vp_conn_break() ignores VP_EV_QP_ERROR before up() */
+        vp_conn_break(conn, PROV_REASON_BROKEN);
 }
 
 /* Skips unsignalled requests, which complete together. Returns the cookie of the last one. */

@@ -265,6 +265,8 @@ void vp_conn_drop_qp(struct vp_conn *conn)
     pthread_mutex_lock(&prov->lock);
     struct ibv_qp *qp = conn->qp;
     conn->qp = NULL;
+    conn->qp_failed = false;
+    conn->events &= (uint16_t)~VP_EV_QP_ERROR;
     pthread_mutex_unlock(&prov->lock);
     bool is_leaked = ut_fd_were_closed(); /* the device may still write to its receives */
     int rc = qp && !is_leaked ? ibv_destroy_qp(qp) : 0;
