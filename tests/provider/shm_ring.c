@@ -199,6 +199,12 @@ static void overwritten_ring_is_damaged(void)
     clear(7 * SP_SLOTS);
     ring->tail = 9 * SP_SLOTS; /* its slots were free two laps ago */
     CHECK(!sp_ring_claim(ring, 7, &pos) && sp_ring_is_damaged(ring));
+    clear(23 * SP_SLOTS);
+    ring->tail =
+        7 *
+        SP_SLOTS; /* its slots are ahead: a claim steps over them, but not all the way to lap 23 */
+    CHECK(!sp_ring_claim(ring, 7, &pos) && sp_ring_is_damaged(ring));
+    CHECK(ring->tail == 7 * SP_SLOTS + SP_RING_TRIES);
 }
 
 int main(void)
