@@ -22,6 +22,28 @@ static uint64_t queued_us[100]; /* times */
 static int answer_at_once;      /* what the launcher answers inside the call; 1: nothing */
 static const char *at_hand;     /* the record of rank 5 that needs no query */
 
+/* The rank whose answer comes during a wait of another thread; 0: none does. */
+static uint32_t arrives;
+static unsigned int num_woken;
+
+/* The C library's function, with which a wait ends whose time is by the monotonic clock. */
+int pthread_cond_init(pthread_cond_t *cond, const pthread_condattr_t *attr)
+{
+    static const pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+    clockid_t clock;
+
+    cr_assert(attr && pthread_condattr_getclock(attr, &clock) == 0 && clock == CLOCK_MONOTONIC);
+    *cond = condition;
+    return 0;
+}
+
+int pthread_cond_broadcast(pthread_cond_t *cond)
+{
+    (void)cond;
+    num_woken++;
+    return 0;
+}
+
 /* A wait that nobody ends takes its whole time. */
 int pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *lock,
                            const struct timespec *until)
@@ -29,7 +51,17 @@ int pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *lock,
     uint64_t until_us = (uint64_t)until->tv_sec * 1000000 + (uint64_t)until->tv_nsec / 1000;
     uint64_t now_us = fake_clock_ns / 1000;
 
-    (void)cond, (void)lock;
+    (void)cond;
+    if (arrives) {
+        uint32_t rank = arrives;
+        unsigned int before = num_woken;
+        arrives = 0;
+        pthread_mutex_unlock(lock);
+        ut_job_requests_answer(&requests, rank, 0, "arrived", 7);
+        pthread_mutex_lock(lock);
+        if (num_woken > before)
+            return 0;
+    }
     if (until_us > now_us)
         fake_clock_ns += (until_us - now_us) * 1000;
     return ETIMEDOUT;
@@ -152,6 +184,37 @@ Test(request, wait_without_an_answer_takes_its_time)
     cr_assert_eq(look_up(2, 70), -EINPROGRESS);
     cr_assert(ut_clock_us() - begin >= 70000 && ut_clock_us() - begin < 70100);
     cr_assert_eq(num_queued, 1);
+}
+
+Test(request, answer_ends_the_wait)
+{
+    uint64_t begin = ut_clock_us();
+
+    cr_assert_eq(look_up(2, 0), -EINPROGRESS);
+    expect_taken(2);
+    arrives = 2;
+    cr_assert(look_up(2, 70) == 0 && has("arrived"));
+    cr_assert_lt(ut_clock_us() - begin, 100);
+    cr_assert_eq(look_up(2, 0), -EINPROGRESS);
+    unsigned int before = num_woken;
+    ut_job_requests_fail_all(&requests, -ECONNRESET);
+    cr_assert_eq(num_woken, before + 1, "so does the end of the job");
+}
+
+/* What an earlier use of the memory has left there does not matter. */
+Test(request, job_begins_anew)
+{
+    cr_assert_eq(look_up(2, 0), -EINPROGRESS);
+    requests.at_hand = read_at_hand;
+    at_hand = "hand";
+    ut_job_requests_fail_all(&requests, -ECONNRESET);
+    cr_assert_eq(look_up(3, 0), -ECONNRESET);
+    ut_job_requests_free(&requests);
+    open_requests();
+    cr_assert_eq(look_up(3, 0), -EINPROGRESS);
+    cr_assert_eq(look_up(5, 0), -EINPROGRESS);
+    expect_taken(3);
+    expect_taken(5);
 }
 
 Test(request, answers_that_nobody_expects_are_dropped)

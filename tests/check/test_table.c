@@ -7,16 +7,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../harness/limit.h"
 #include "bootstrap/job.h"
 #include "desc/desc.h"
 
-enum { SIZE = 3, BUCKET = 5 };
+enum { SIZE = 3, BUCKET = 5, BUCKETS = 256 /* 64 for each process, and a power of two */ };
 
 static struct ut_job_info job_of(uint32_t local_rank)
 {
@@ -40,12 +42,16 @@ static void make(void)
 
 TestSuite(table, .init = make);
 
-static uint32_t enter(uint64_t number)
+static uint32_t enter_into(uint32_t bucket, uint64_t number)
 {
     const struct ut_table_comm comm = {.number = number, .kind = UT_DESC_PUT, .length = 8};
-    const uint32_t bucket = BUCKET;
 
     return ut_table_enter(&comm, &bucket, 1);
+}
+
+static uint32_t enter(uint64_t number)
+{
+    return enter_into(BUCKET, number);
 }
 
 struct sum {
@@ -63,12 +69,17 @@ static bool count(const struct ut_table_found *found, void *arg)
     return false;
 }
 
-static struct sum look(void)
+static struct sum look_into(uint32_t bucket)
 {
     struct sum sum = {0};
 
-    ut_table_find(BUCKET, count, &sum);
+    ut_table_find(bucket, count, &sum);
     return sum;
+}
+
+static struct sum look(void)
+{
+    return look_into(BUCKET);
 }
 
 /* A process of this local rank that enters n communications, and waits to be killed. */
@@ -188,6 +199,64 @@ Test(table, one_of_the_same_rank_begins_with_nothing)
     end(again);
 }
 
+/* All entries of a process of local rank 1, each of a bucket that has room, from this one on. */
+static void enter_all_and_be_killed(uint32_t bucket)
+{
+    const struct ut_job_info job = job_of(1);
+    int status;
+    pid_t child = fork();
+
+    if (child == 0) {
+        if (ut_table_open(&job, pid, fd) != 0)
+            _exit(1);
+        for (uint32_t i = 0; i < UT_TABLE_ENTRIES; i++)
+            if (enter_into(bucket + i / UT_TABLE_REFS, 1) == 0)
+                _exit(2);
+        raise(SIGKILL);
+    }
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+Test(table, no_entry_of_an_earlier_one_is_left)
+{
+    const uint32_t last = BUCKETS - 1, places = UT_TABLE_ENTRIES / UT_TABLE_REFS;
+    unsigned int seen = 0;
+
+    enter_all_and_be_killed(BUCKETS - places); /* to the end of the table */
+    enter_all_and_be_killed(0);
+    for (uint32_t bucket = 0; bucket <= last; bucket++) {
+        unsigned int here = look_into(bucket).seen;
+        cr_expect_eq(here, bucket < places ? UT_TABLE_REFS : 0, "bucket %u", bucket);
+        seen += here;
+    }
+    cr_expect_eq(seen, UT_TABLE_ENTRIES);
+}
+
+Test(table, a_full_bucket_takes_nothing_of_the_next)
+{
+    pid_t child = begin(1, UT_TABLE_REFS + 1);
+
+    cr_expect_eq(look().seen, UT_TABLE_REFS);
+    cr_expect_eq(look_into(BUCKET + 1).seen, 0);
+    end(child);
+}
+
+/* Hashes are shared out among all buckets. */
+Test(table, each_bucket_is_used)
+{
+    bool used[BUCKETS] = {false};
+    unsigned int num = 0;
+
+    for (uint64_t hash = 0; hash < BUCKETS; hash++) {
+        uint32_t bucket = ut_table_bucket(hash << 32);
+        cr_assert_lt(bucket, BUCKETS);
+        num += !used[bucket];
+        used[bucket] = true;
+    }
+    cr_expect_eq(num, BUCKETS);
+}
+
 Test(table, a_process_has_so_many_entries)
 {
     uint32_t entry = 0;
@@ -289,7 +358,7 @@ static int open_as(const struct ut_job_info *job, uint32_t its_pid, uint32_t its
     if (child == 0)
         _exit(-ut_table_open(job, its_pid, its_fd));
     cr_assert_eq(waitpid(child, &status, 0), child);
-    return WEXITSTATUS(status);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 Test(table, only_a_table_of_this_job_is_opened)
@@ -306,6 +375,92 @@ Test(table, only_a_table_of_this_job_is_opened)
     other = job_of(1);
     other.size++;
     cr_expect_eq(open_as(&other, pid, fd), ENOENT, "another size");
+}
+
+/* Makes the file begin and end like the table, and tries to open it. */
+static int open_copy(int file)
+{
+    const struct ut_job_info other = job_of(1);
+    struct {
+        uint8_t before[36];
+        uint32_t fd;
+    } header; /* the table knows the number of its descriptor */
+    off_t size = lseek((int)fd, 0, SEEK_END);
+
+    cr_assert(file >= 0 && (lseek(file, 0, SEEK_END) == size || ftruncate(file, size) == 0));
+    cr_assert_eq(pread((int)fd, &header, sizeof(header), 0), (ssize_t)sizeof(header));
+    cr_assert_eq(header.fd, fd);
+    header.fd = (uint32_t)file;
+    cr_assert_eq(pwrite(file, &header, sizeof(header), 0), (ssize_t)sizeof(header));
+    return open_as(&other, pid, (uint32_t)file);
+}
+
+/* Somebody may shorten other files. */
+Test(table, only_sealed_memory_is_opened)
+{
+    const int all = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW;
+    FILE *on_disk = tmpfile();
+    int sealed = memfd_create("sealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    cr_assert_not_null(on_disk);
+    cr_expect_eq(open_copy(fileno(on_disk)), ENOENT);
+    cr_expect_eq(open_copy(sealed), ENOENT);
+    cr_assert_eq(fcntl(sealed, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+    cr_expect_eq(open_copy(sealed), ENOENT, "it may grow");
+    cr_assert_eq(fcntl(sealed, F_ADD_SEALS, all), 0);
+    cr_expect_eq(open_copy(sealed), 0);
+    fclose(on_disk);
+    close(sealed);
+}
+
+/* The last page of the table of 31 processes is whole: nothing behind it is read. */
+Test(whole_pages, process_comes_again)
+{
+    struct ut_job_info job = {.id = "pages", .size = 31, .local_size = 31};
+
+    ut_table_create(&job);
+    ut_table_place(&pid, &fd);
+    size_t size = (size_t)lseek((int)fd, 0, SEEK_END);
+    cr_assert_eq(size % (size_t)sysconf(_SC_PAGESIZE), 0);
+    for (int i = 0; i < 64; i++) /* fills gaps: the next mapping begins below one of these */
+        cr_assert_neq(mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), MAP_FAILED);
+    job.rank = job.local_rank = 1;
+    cr_expect_eq(open_as(&job, pid, fd), 0);
+    cr_expect_eq(open_as(&job, pid, fd), 0);
+}
+
+static unsigned int count_mappings(void)
+{
+    char line[512];
+    unsigned int n = 0;
+    FILE *maps = fopen("/proc/self/maps", "r");
+
+    cr_assert_not_null(maps);
+    while (fgets(line, sizeof(line), maps))
+        n += strstr(line, "utofu-check") != NULL;
+    fclose(maps);
+    return n;
+}
+
+Test(table, table_of_another_job_is_not_kept)
+{
+    struct ut_job_info other = job_of(1);
+    unsigned int before = count_mappings();
+
+    other.id[0]++;
+    cr_expect_eq(ut_table_open(&other, pid, fd), -ENOENT);
+    cr_expect_eq(count_mappings(), before);
+}
+
+/* Living processes that have opened the table. */
+Test(table, process_of_a_rank_is_found)
+{
+    pid_t child = begin(1, 1);
+
+    cr_expect_eq(ut_table_pid_of(1), child);
+    cr_expect_eq(ut_table_pid_of(2), 0);
+    end(child);
+    cr_expect_eq(ut_table_pid_of(1), 0);
 }
 
 Test(table, one_process_has_a_rank)
