@@ -75,6 +75,11 @@ Test(env, choices_and_ranges_are_kept)
     cr_assert(parse(UT_ENV_PEER_TIMEOUT, "1", &v) == 0 && v == 1);
     cr_assert_neq(parse(UT_ENV_PEER_TIMEOUT, "0", &v), 0);
     cr_assert(parse(UT_ENV_PROGRESS_THREAD, "off", &v) == 0 && v == 0);
+    cr_assert(parse(UT_ENV_CHECK, "off", &v) == 0 && v == 0, "0|1|...: also other words");
+    cr_assert(parse(UT_ENV_CHECK, "true", &v) == 0 && v == 1);
+    cr_assert(parse(UT_ENV_SHM_MAP, "yes", &v) == 0 && v == 1);
+    cr_assert(parse(UT_ENV_CHECK, "abort", &v) == 0 && v == 2);
+    cr_assert_neq(parse(UT_ENV_LOG_LEVEL, "yes", &v), 0);
     cr_assert_neq(parse(UT_ENV_PROGRESS_THREAD, "maybe", &v), 0);
 }
 
@@ -134,11 +139,18 @@ Test(env, near_misses_are_found_with_what_is_meant)
     static const char *const pairs[][2] = {
         {"UTOFU_PROVIDR", "UTOFU_PROVIDER"},
         {"UTOFU_PROVDIR", "UTOFU_PROVIDER"},
+        {"UTOFU_ROVIDER", "UTOFU_PROVIDER"},
+        {"UTOFU_XPROVIDER", "UTOFU_PROVIDER"},
+        {"UTOFU_RPOVIDER", "UTOFU_PROVIDER"},
+        {"UTOFU_PROVIDRE", "UTOFU_PROVIDER"},
+        {"UTOFU_PROVIDE", "UTOFU_PROVIDER"},
+        {"UTOFU_PROVIDERXY", "UTOFU_PROVIDER"},
         {"UTOFU_PRVDER", "UTOFU_PROVIDER"}, /* two letters of eight */
         {"UTOFU_LOGLEVEL", "UTOFU_LOG_LEVEL"},
         {"UTOFU_LOG_LEVLE", "UTOFU_LOG_LEVEL"},
         {"UTOFU_VERBS_DEVICE", "UTOFU_VERBS_DEVICES"},
         {"UTOFU_RNAK", "UTOFU_RANK"},
+        {"UTOFU_ANK", "UTOFU_RANK"},
         {"UTOFU_RANKS", "UTOFU_RANK"},
         {"UTOFU_ARM", "UTOFU_ARMW"},
         {"UTOFU_STATS_FIEL", "UTOFU_STATS,file"}, /* of an old name */
@@ -164,7 +176,9 @@ Test(env, names_of_others_are_left_alone)
         "UTOFU_X=1",
         "UTOFU_PROBE_DIR=/x",
         "UTOFU_MYAPP_LEVEL=1",
-        "UTOFU_RAM=1", /* two letters of four */
+        "UTOFU_RAM=1",     /* two letters of four */
+        "UTOFU_OVIDERS=1", /* three of eight */
+        "UTOFU_VPORIDER=1",
         "UTOFU_STARTER=1",
         "UTOFU_DEVICES=1",
         "UTOFU_SHM_MAPPING=1",
@@ -267,6 +281,47 @@ Test(env, bad_options_are_refused_with_what_is_allowed)
         int status;
         cr_assert_eq(waitpid(child, &status, 0), child);
         cr_assert_eq(status, 0, "%s=%s", bad[i][0], bad[i][1]);
+    }
+}
+
+/* The line of the error ends in its room, and is still told when there are more. */
+Test(env, first_of_several_errors_is_kept_and_long_ones_are_cut)
+{
+    static const char begins[] = "environment variable UTOFU_SHUFFLE: 'xxx";
+    char value[2000];
+
+    memset(value, 'x', sizeof(value));
+    value[sizeof(value) - 1] = '\0';
+    setenv("UTOFU_SHUFFLE", value, 1);
+    setenv("UTOFU_STATS", "2,sheet=x,table=y", 1);
+    cr_assert_neq(ut_env_load(), 0);
+    cr_assert_eq(strnlen(ut_env_error(), 1000), 511);
+    cr_assert_eq(strncmp(ut_env_error(), begins, strlen(begins)), 0, "%s", ut_env_error());
+    cr_assert_str_eq(ut_env_get(UT_ENV_SHUFFLE)->why_bad,
+                     ut_env_error() + strlen("environment variable "));
+    cr_assert_str_eq(ut_env_get(UT_ENV_STATS)->why_bad,
+                     "UTOFU_STATS: '2' is not allowed; it takes one of 0|1|job|job,json, and "
+                     "options: file",
+                     "the first of three");
+    cr_assert_null(ut_env_get(UT_ENV_TRACE)->why_bad);
+}
+
+/* Each type that has a text, set and not set. */
+Test(env, texts_are_those_of_the_environment)
+{
+    setenv("UTOFU_JOB_KEY", "00112233445566778899aabbccddeeff", 1);
+    setenv("UTOFU_SHAPE", "2x3x2", 1);
+    cr_assert_eq(ut_env_load(), 0);
+    cr_assert_str_eq(ut_env_str(UT_ENV_JOB_KEY), "00112233445566778899aabbccddeeff");
+    cr_assert_str_eq(ut_env_str(UT_ENV_SHAPE), "2x3x2");
+    cr_assert_str_eq(ut_env_str(UT_ENV_CQ_MAP), "auto");
+    cr_assert_str_eq(ut_env_str(UT_ENV_ROOT), "");
+    cr_assert_str_eq(ut_env_str(UT_ENV_LOG_CATEGORY), "all");
+    for (int i = 0; i < UT_ENV_COUNT; i++) {
+        const struct ut_env_entry *e = ut_env_get((enum ut_env_id)i);
+        bool has_text =
+            e->type == UT_ENV_TYPE_STR || e->type == UT_ENV_TYPE_LIST || e->type == UT_ENV_TYPE_KEY;
+        cr_assert_eq(e->str != NULL, has_text, "%s", e->name);
     }
 }
 
