@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../harness/held_locks.h"
+#include "../harness/limit.h"
 #include "bootstrap/job.h"
 #include "check/inner.h"
 #include "check/origins.h"
@@ -193,6 +195,63 @@ Test(report, of_codes_and_of_threads)
     struct ut_check_report threads = {.id = UT_CHECK_CONCURRENT, .vcq = &mine};
     ut_check_report(&threads);
     cr_assert_not_null(strstr(take(), ": VCQ 0000000000070001\n"));
+}
+
+/* One that another process holds, of a file that this process has not loaded. */
+Test(report, beside_a_communication_of_another_process)
+{
+    struct ut_slot slot;
+    struct ut_check_op op;
+    struct ut_table_found found = {.comm = {.at = NOW - 250000,
+                                            .number = 21,
+                                            .vcq_id = 0x70003,
+                                            .length = 40,
+                                            .module = 5,
+                                            .offset = 0x1234,
+                                            .name = "other",
+                                            .rank = 8,
+                                            .kind = UT_DESC_GET}};
+    char want[400];
+
+    begin("1");
+    found.comm.rmt_vcq_id = target;
+    make(&slot, &op, UT_DESC_PUT, 8, 1);
+    struct ut_check_report r = {
+        .id = UT_CHECK_ORIGINS, .vcq = &mine, .slot = &slot, .op = &op, .origin = &found};
+    ut_check_report(&r);
+    snprintf(want, sizeof(want),
+             "    beside get of 40 bytes, number 21 of VCQ 0000000000070003 of rank 8, to VCQ "
+             "%016llx, 0.250 ms ago in other+0x1234\n    instead: ",
+             (unsigned long long)target);
+    const char *text = take();
+    cr_assert_not_null(strstr(text, want), "%s", text);
+    ut_check_report(&r);
+    cr_assert_str_eq(take(), "", "a place is reported once");
+    found.comm.offset++;
+    ut_check_report(&r);
+    cr_assert_not_null(strstr(take(), "other+0x1235"), "another place of the other process");
+}
+
+/* Also those at the ends of the table, and where nothing is known of the place. */
+Test(report, each_finding_is_told_and_counted)
+{
+    char want[1000] = "utofu: check: [rank 4] ", part[100];
+    size_t size = strlen(want);
+
+    begin("1");
+    size += (size_t)snprintf(want + size, sizeof(want) - size,
+                             "%d findings at %d places:", UT_CHECK_FINDINGS, UT_CHECK_FINDINGS);
+    for (unsigned int id = 0; id < UT_CHECK_FINDINGS; id++) {
+        const struct ut_check_finding *f = ut_check_finding(id);
+        ut_check_report(&(struct ut_check_report){.id = (enum ut_check_id)id, .vcq = &mine});
+        snprintf(part, sizeof(part), "[rank 4] %s: %.40s", f->id, f->what);
+        const char *text = take();
+        cr_assert_not_null(strstr(text, part), "%u: %s", id, text);
+        size += (size_t)snprintf(want + size, sizeof(want) - size, " %s 1", f->id);
+    }
+    ut_check_print_sums();
+    snprintf(want + size, sizeof(want) - size, "\n");
+    cr_assert_str_eq(take(), want);
 }
 
 Test(report, one_finding_is_no_findings)
