@@ -179,6 +179,13 @@ static bool may_hold(uint64_t now)
            LATE_FREE_NS + (now - holding.opened_at) / LATE_SHARE;
 }
 
+/* The next of the pseudo-random numbers by which communications are sampled. */
+static uint32_t draw_number(struct ut_check *check)
+{
+    check->random = check->random * 0x5851f42d4c957f2dull + 0x14057b7ef767814full;
+    return (uint32_t)(check->random >> 32);
+}
+
 /* Decides whether to hold a communication that was submitted at this call site. 0: no. Else its
  * number at the call site, up to FIRST_HELD, or a greater number. If call sites share an entry,
  * more communications are held. */
@@ -190,8 +197,7 @@ static uint32_t choose_to_hold(struct ut_check *check, const void *caller, uint3
         *p = (struct ut_check_place_count){.caller = caller};
     if (p->count < FIRST_HELD)
         return ++p->count;
-    check->random = check->random * 0x5851f42d4c957f2dull + 0x14057b7ef767814full;
-    return (check->random >> 32) % (length > LONG ? SAMPLE_LONG : SAMPLE) == 0 ? FIRST_HELD + 1 : 0;
+    return draw_number(check) % (length > LONG ? SAMPLE_LONG : SAMPLE) == 0 ? FIRST_HELD + 1 : 0;
 }
 
 static void count_toq(struct ut_vcq *vcq)
@@ -215,7 +221,7 @@ static void enter_in_table(struct ut_vcq *vcq, const struct ut_slot *slot)
     uint32_t which = ut_check_op_of(vcq, slot)->which;
 
     ut_origins_enter(vcq, slot, which <= FIRST_LINGER);
-    if (which <= FIRST_COPIED || (vcq->check->random >> 40) % SAMPLE_COPIED == 0)
+    if (which <= FIRST_COPIED || draw_number(vcq->check) % SAMPLE_COPIED == 0)
         ut_target_copy(vcq, slot);
 }
 

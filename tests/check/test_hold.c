@@ -2,7 +2,7 @@
 /*
  * Which communications are held, for how long, and what is reported of those that are held when
  * memory is deregistered or a VCQ ends. VCQs are made up, whose communications are NOPs, and the
- * clock is moved. Linked with --wrap=ut_check_report, and --wrap=ut_table_count.
+ * clock is moved. Linked with --wrap of the functions that are replaced here.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -11,6 +11,7 @@
 #include "../harness/fake_clock.h"
 #include "check/check.h"
 #include "check/inner.h"
+#include "check/origins.h"
 #include "ident/ident.h"
 #include "link/link.h"
 #include "stag/stag.h"
@@ -41,6 +42,23 @@ void __wrap_ut_table_count(uint32_t submitted, uint32_t completed)
     cr_assert(submitted + completed > 0);
     counted_submitted += submitted;
     counted_completed += completed;
+}
+
+static unsigned int num_copied, num_entered, num_first;
+
+void __wrap_ut_target_copy(struct ut_vcq *v, const struct ut_slot *slot);
+void __wrap_ut_target_copy(struct ut_vcq *v, const struct ut_slot *slot)
+{
+    (void)v, (void)slot;
+    num_copied++;
+}
+
+void __wrap_ut_origins_enter(struct ut_vcq *v, const struct ut_slot *slot, bool first);
+void __wrap_ut_origins_enter(struct ut_vcq *v, const struct ut_slot *slot, bool first)
+{
+    (void)v, (void)slot;
+    num_entered++;
+    num_first += first;
 }
 
 static void begin(void)
@@ -125,6 +143,35 @@ Test(hold, first_ones_of_a_call_and_then_some)
     cr_expect_eq(count_held(&places[1], 8, FIRST), FIRST, "of another call");
 }
 
+/* The first 8 of a call linger, and the first 64 have their remote memory copied. */
+Test(hold, remote_memory_of_the_first_ones_of_a_call_and_then_some)
+{
+    for (unsigned int i = 1; i <= FIRST; i++) {
+        cr_assert_eq(count_held(&places[0], 8, 1), 1);
+        cr_assert_eq(num_entered, i);
+        cr_assert_eq(num_first, i < 8 ? i : 8, "%u", i);
+        if (i <= 64)
+            cr_assert_eq(num_copied, i);
+    }
+    cr_expect(num_copied > 64 + 10 && num_copied < 64 + 60, "one in 16 of 448: %u", num_copied);
+    num_entered = num_copied = 0;
+    unsigned int held = count_held(&places[0], 8, 32 * 640);
+    cr_expect_eq(num_entered, held);
+    cr_expect(num_copied > 15 && num_copied < 80, "one in 16 of %u: %u", held, num_copied);
+}
+
+/* The most that had no TCQ entry that was read. */
+Test(hold, most_descriptors_are_noted)
+{
+    static const uint32_t read[] = {0, 1, 0, 3, 0, 0}, most[] = {1, 2, 2, 3, 3, 3};
+
+    for (int i = 0; i < 6; i++) {
+        submit(&vcq, &places[0], 8);
+        cr_expect_eq(vcq.check->max_toq, most[i], "%d", i);
+        vcq.tcq_head += read[i];
+    }
+}
+
 Test(hold, at_most_so_many)
 {
     for (uint32_t i = 1; i <= MOST + 10; i++) {
@@ -190,6 +237,21 @@ Test(hold, overdue_after_a_while_without_a_start)
     cr_expect(is_overdue_after_us(15));
     start(&vcq, 1);
     cr_expect_not(is_overdue_after_us(2000));
+}
+
+/* A poll counts only if it was after the first look, and after the last start. */
+Test(hold, polls_before_the_first_look_do_not_count)
+{
+    for (int i = 0; i < 2; i++) {
+        submit(&vcq, &places[0], 8);
+        op_at(&vcq, vcq.toq_exec)->lingers = fake_clock_ns + 5000000;
+        vcq.check->polls++;
+        cr_expect(is_overdue_after_us(2000), "the program does not poll");
+        vcq.check->polls++;
+        cr_expect_not(ut_check_is_overdue(&vcq));
+        start(&vcq, 1);
+        complete(&vcq);
+    }
 }
 
 /* What lingers is not late, if the program polls. */
@@ -307,6 +369,19 @@ Test(hold, memory_of_what_is_held_is_not_deregistered)
         cr_expect_eq(dereg(table[i].from, table[i].length, stag, 1), table[i].reports, "%zu", i);
     cr_expect_eq(dereg(150, 8, stag + 1, 1), 0, "of another STag");
     cr_expect_eq(dereg(150, 8, stag, 2), 0, "it is registered once more");
+}
+
+/* What was held before at the place of the next one does not matter, nor what was started. */
+Test(hold, memory_of_what_is_held_no_more_is_deregistered)
+{
+    const uint32_t stag = UT_STAG_DYNAMIC_BASE + 3;
+
+    for (uint32_t position = 999; position <= 1001; position += 2) {
+        *op_at(&vcq, position) = (struct ut_check_op){.mem = memory + 150, .length = 8};
+        ut_vcq_slot(&vcq, position)->desc.lcl_stadd = ut_stadd_make(stag, 1, 0x1234);
+    }
+    cr_assert_eq(vcq.toq_exec, 1000);
+    cr_expect_eq(dereg(0, 8, stag, 1), 0);
 }
 
 /* The end of a VCQ with a put in this state, which is at the first of two positions. */
