@@ -2,6 +2,7 @@
 /* The file of UTOFU_TRACE: each kind of event as it is written, buffers that are full, and limits.
  */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
@@ -10,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../harness/limit.h"
 #include "stats/counters.h"
 #include "stats/timeline.h"
 #include "utofu.h"
@@ -227,6 +229,108 @@ static void add_waits(unsigned int num)
         EVENT(UT_EVENT_WAIT, 7, 1000u * (i + 1), .length = 1);
 }
 
+/* A process that is killed leaves what its file begins with. */
+Test(timeline, file_begins_at_once)
+{
+    open_file(0, 0);
+    cr_assert_not_null(strstr(read_text(), "\"process_sort_index\",\"args\":{\"sort_index\":3}}"));
+    close_file();
+}
+
+/* Of the event that was at the same place of the buffer before, nothing is left. */
+Test(timeline, event_begins_empty)
+{
+    open_file(0, 0);
+    EVENT(UT_EVENT_OP, 8, 1000, .kind = UT_STATS_ARMW, .bytes = 8, .flow = 0x123, .cause = 500,
+          .done = 2000, .rc = UTOFU_ERR_MRQ_PEER, .unfinished = true);
+    ut_trace_flush(&buffer);
+    unsigned int lines = count(read_text(), "\n");
+    ut_trace_event(&buffer, UT_EVENT_OP, 7, 3000)->kind = UT_STATS_NOP;
+    const char *text_now = close_file();
+    cr_assert_not_null(strstr(text_now, "\"tid\":7,\"ts\":3.000,\"name\":\"nop\""));
+    cr_assert_eq(count(text_now, "\n"), lines + 1 + 2, "%s", text_now);
+    cr_assert_eq(count(text_now, "unfinished"), 1);
+}
+
+static unsigned int count_descriptors(void)
+{
+    unsigned int n = 0;
+
+    for (int fd = 0; fd < 64; fd++)
+        n += fcntl(fd, F_GETFD) >= 0;
+    return n;
+}
+
+Test(timeline, file_is_closed)
+{
+    unsigned int before = count_descriptors();
+
+    open_file(0, 0);
+    cr_assert_eq(count_descriptors(), before + 1);
+    add_waits(1);
+    close_file();
+    cr_assert_eq(count_descriptors(), before);
+    unlink(path);
+    open_file(1, 0);
+    add_waits(1);
+    ut_trace_flush(&buffer);
+    cr_assert_eq(count_descriptors(), before, "it has reached its limit");
+}
+
+/*
+ * Writes that are interrupted, take a part, or fail: the linker puts this function in the place of
+ * the C library's.
+ */
+
+static int write_errors[8]; /* of the next writes; 0: a part is written */
+static unsigned int num_writes, num_written;
+ssize_t __wrap_write(int fd, const void *bytes, size_t size);
+ssize_t __real_write(int fd, const void *bytes, size_t size);
+ssize_t __wrap_write(int fd, const void *bytes, size_t size)
+{
+    if (num_written == num_writes)
+        return __real_write(fd, bytes, size);
+    errno = write_errors[num_written++];
+    return errno != 0 ? -1 : __real_write(fd, bytes, size < 7 ? size : 7);
+}
+
+Test(timeline, writes_are_repeated_until_all_is_written)
+{
+    static const int errors[] = {EINTR, 0, 0, EINTR, EINTR, 0};
+
+    open_file(0, 0);
+    add_waits(3);
+    memcpy(write_errors, errors, sizeof(errors));
+    num_writes = 6;
+    check_lines(
+        LINE("X", "7", "1.000", "empty polls\",\"cat\":\"wait\",\"dur\":0.001}")
+            LINE("X", "7", "2.000", "empty polls\",\"cat\":\"wait\",\"dur\":0.001}")
+                LINE("X", "7", "3.000", "empty polls\",\"cat\":\"wait\",\"dur\":0.001}") "\n]\n");
+    cr_assert_eq(num_written, 6);
+}
+
+/* The file ends there, and the reason is told once. */
+Test(timeline, write_that_fails_ends_the_file)
+{
+    unsigned int before = count_descriptors();
+    char line[400] = "";
+
+    open_file(0, 0);
+    FILE *errors = tmpfile();
+    cr_assert(errors && dup2(fileno(errors), STDERR_FILENO) >= 0);
+    write_errors[1] = ENOSPC;
+    num_writes = 2;
+    add_waits(1);
+    ut_trace_flush(&buffer);
+    cr_assert_eq(count_descriptors(), before + 1, "that of the errors");
+    add_waits(1);
+    const char *written = close_file();
+    cr_assert_eq(count(written, "empty polls"), 0);
+    cr_assert(pread(fileno(errors), line, sizeof(line) - 1, 0) > 0);
+    cr_assert_eq(count(line, "ends here: No space left on device"), 1, "%s", line);
+    cr_assert_eq(count(line, "\n"), 1, "%s", line);
+}
+
 Test(timeline, full_buffer_is_written)
 {
     open_file(0, 0);
@@ -276,6 +380,8 @@ int __wrap_pthread_mutex_unlock(pthread_mutex_t *lock);
 int __real_pthread_mutex_unlock(pthread_mutex_t *lock);
 int __wrap_pthread_mutex_unlock(pthread_mutex_t *lock)
 {
+    int held = pthread_mutex_trylock(lock);
+    cr_assert_neq(held, 0, "it was not locked");
     int rc = __real_pthread_mutex_unlock(lock);
 
     if (writes_next) {
