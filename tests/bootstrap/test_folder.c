@@ -4,6 +4,7 @@
  * commands and kills, and files that it damages.
  */
 #include <criterion/criterion.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -14,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../harness/limit.h"
 #include "bootstrap/folder.h"
 #include "bootstrap/job.h"
 
@@ -37,6 +39,24 @@ static void remove_folder(void)
 }
 
 TestSuite(folder, .init = make_folder, .fini = remove_folder);
+
+static int link_error, rename_error; /* of the C library's functions, which these replace */
+
+int link(const char *from, const char *to)
+{
+    if (link_error == 0)
+        return linkat(AT_FDCWD, from, AT_FDCWD, to, 0);
+    errno = link_error;
+    return -1;
+}
+
+int rename(const char *from, const char *to)
+{
+    if (rename_error == 0)
+        return renameat(AT_FDCWD, from, AT_FDCWD, to);
+    errno = rename_error;
+    return -1;
+}
 
 static const char *path_of(const char *name)
 {
@@ -84,6 +104,28 @@ struct process {
     int to, from;
 };
 
+/* The folder of descriptors that count_descriptors() itself opens is among them. */
+static int count_descriptors(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    int n = 0;
+
+    while (readdir(dir))
+        n++;
+    closedir(dir);
+    return n;
+}
+
+/* As a program may that closes what it does not know. */
+static void close_folders(void)
+{
+    struct stat st;
+
+    for (int fd = 3; fd < 100; fd++)
+        if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode))
+            close(fd);
+}
+
 static void obey(char command, uint32_t arg, struct answer *a)
 {
     if (command == 'p')
@@ -94,6 +136,14 @@ static void obey(char command, uint32_t arg, struct answer *a)
         a->mark = ut_job_folder_mark();
     else if (command == 'e')
         ut_job_folder_explain_absence(arg, a->text, sizeof(a->text));
+    else if (command == 'd')
+        a->rc = count_descriptors();
+    else if (command == 'c')
+        close_folders();
+    else if (command == 'L')
+        link_error = (int)arg;
+    else if (command == 'R')
+        rename_error = (int)arg;
     else if (command == 'x')
         exit(0);
 }
@@ -390,6 +440,79 @@ Test(folder, process_of_another_machine)
     end(&b, false);
     cr_assert(is_there("utofu.0"), "the other machine removes it");
     end(&c, false);
+}
+
+/*
+ * Calls that fail
+ */
+
+Test(folder, names_are_given_without_hard_links)
+{
+    struct process a = start(0, &two), b = start(1, &two), c = start(1, &two);
+
+    tell(&a, 'L', EPERM);
+    cr_assert_eq(tell(&a, 'p', RECORD).rc, 0);
+    cr_assert_eq(look_up(&b, 0), 0);
+    tell(&b, 'L', EPERM);
+    tell(&b, 'R', EIO);
+    cr_assert_eq(tell(&b, 'p', RECORD).rc, -EIO);
+    cr_assert_eq(look_up(&a, 1), -EAGAIN);
+    cr_assert_eq(tell(&c, 'p', RECORD).rc, 0);
+    end(&a, false);
+    end(&b, false);
+    end(&c, false);
+    cr_assert_eq(rmdir(folder), 0, "nothing is left");
+    cr_assert_eq(mkdir(folder, 0700), 0);
+}
+
+Test(folder, that_is_gone_is_told)
+{
+    struct process a = start(0, &two);
+
+    cr_assert_eq(rmdir(folder), 0);
+    cr_assert_eq(tell(&a, 'p', RECORD).rc, -ENOENT);
+    end(&a, false);
+    cr_assert_eq(mkdir(folder, 0700), 0);
+}
+
+/* The file goes at the end, though nothing says any more whether others run. */
+Test(folder, program_that_closes_descriptors_leaves_nothing)
+{
+    struct process a = join(0, &two);
+
+    tell(&a, 'c', 0);
+    end(&a, false);
+    cr_assert(!is_there("utofu.0"));
+}
+
+/* One for the folder, and one for the own file. */
+Test(folder, descriptors_are_closed)
+{
+    struct process a = start(0, &two), b;
+    int alone = tell(&a, 'd', 0).rc; /* others have pipes of this test, too */
+
+    cr_assert_eq(tell(&a, 'p', RECORD).rc, 0);
+    cr_assert_eq(tell(&a, 'd', 0).rc, alone + 1);
+    b = start(0, &two);
+    int before = tell(&b, 'd', 0).rc;
+    for (int i = 0; i < 3; i++) {
+        cr_assert_eq(tell(&b, 'p', RECORD).rc, -EEXIST);
+        cr_assert_eq(look_up(&b, 1), -EAGAIN);
+        cr_assert_eq(look_up(&b, 0), 0);
+        tell(&b, 'm', 0);
+    }
+    cr_assert_eq(tell(&b, 'd', 0).rc, before);
+    cr_assert_eq(mkfifo(path_of("utofu.1"), 0600), 0);
+    cr_assert_eq(look_up(&b, 1), -EPERM);
+    end(&a, true);
+    end(&b, true);
+    cr_assert_eq(rename(path_of("utofu.1"), path_of("utofu.2")), 0);
+    b = start(2, &two); /* one file is removed, and one is not used */
+    cr_assert(!is_there("utofu.0") && is_there("utofu.2"));
+    cr_assert_eq(tell(&b, 'd', 0).rc, alone);
+    cr_assert_eq(tell(&b, 'p', RECORD).rc, -EPERM);
+    cr_assert_eq(tell(&b, 'd', 0).rc, alone);
+    end(&b, false);
 }
 
 /*
