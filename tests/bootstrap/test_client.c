@@ -8,6 +8,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -67,6 +69,24 @@ int pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *lock,
     soon.tv_sec += soon.tv_nsec / 1000000000;
     soon.tv_nsec %= 1000000000;
     return pthread_cond_clockwait(cond, lock, CLOCK_MONOTONIC, &soon);
+}
+
+/* The C library's functions in the process: it may get no socket, and tells what it sets. */
+static bool gets_no_socket;
+
+int socket(int domain, int type, int protocol)
+{
+    if (!gets_no_socket)
+        return (int)syscall(SYS_socket, domain, type, protocol);
+    errno = EMFILE;
+    return -1;
+}
+
+int setsockopt(int fd, int level, int option, const void *value, socklen_t size)
+{
+    if (level == IPPROTO_TCP && option == TCP_NODELAY)
+        printf("TCP_NODELAY is set\n");
+    return (int)syscall(SYS_setsockopt, fd, level, option, value, size);
 }
 
 /*
@@ -163,17 +183,27 @@ static void busy(void)
             wrong += rc != 0 && rc != -EINPROGRESS && rc != -EALREADY;
         }
     }
-    printf("%u found, %u wrong\n", found, wrong);
+    printf("%u found, %u wrong, %u questions\n", found, wrong,
+           (unsigned int)ut_job_num_questions());
     ut_job_client_stop();
 }
 
 /* Fails when the server, or that there is none, has taken the whole time. */
 static void patient(void)
 {
+    unsigned int before = count_descriptors();
+
     time_passes = IN_POLL;
     start_client();
     look_up(2, WAIT_MS);
+    printf("%u descriptors more\n", count_descriptors() - before);
     ut_job_client_stop();
+}
+
+static void without_sockets(void)
+{
+    gets_no_socket = true;
+    patient();
 }
 
 /* Ends while nobody serves the job. */
@@ -487,7 +517,7 @@ Test(client, asks_for_many_ranks_at_once)
         answer(UT_JOB_WIRE_OK, record, rank + 1);
     }
     expect_end();
-    CHECK_OUTPUT("published: yes\n198 found, 0 wrong\n");
+    CHECK_OUTPUT("published: yes\n198 found, 0 wrong, 198 questions\n");
 }
 
 static const struct {
@@ -681,7 +711,42 @@ Test(client, gives_up_when_nobody_serves_the_job)
                  "s more (UTOFU_JOB_TIMEOUT)\n" ERROR
                  "no process serves this job there (Connection refused); tried for 20 seconds "
                  "(UTOFU_JOB_TIMEOUT); is rank 0 running, with this UTOFU_ROOT and the same host "
-                 "name everywhere?\n2: Connection timed out\n");
+                 "name everywhere?\n2: Connection timed out\n1 descriptors more\n");
+}
+
+/* The reason is that of the last try. */
+Test(client, gives_up_without_sockets)
+{
+    make_root();
+    start_process(without_sockets);
+    const char *got = output();
+    cr_assert_not_null(strstr(got, ERROR "no process serves this job there (Too many open files); "
+                                         "tried for 20 seconds"),
+                       "%s", got);
+}
+
+/* Small messages do not wait for each other. */
+Test(client, over_tcp_is_not_delayed)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(address);
+
+    make_root();
+    server.listen = socket(AF_INET, SOCK_STREAM, 0);
+    cr_assert_eq(bind(server.listen, (struct sockaddr *)&address, size), 0);
+    cr_assert(listen(server.listen, 8) == 0 &&
+              getsockname(server.listen, (struct sockaddr *)&address, &size) == 0);
+    snprintf(root_text, sizeof(root_text), "127.0.0.1:%u", ntohs(address.sin_port));
+    cr_assert_eq(ut_job_root_parse(&root, root_text), 0);
+    start_process(usual);
+    server.fd = accept(server.listen, NULL, NULL);
+    welcome();
+    take_record();
+    expect(UT_JOB_WIRE_LOOKUP);
+    answer(UT_JOB_WIRE_OK, "there", 5);
+    expect_end();
+    CHECK_OUTPUT("TCP_NODELAY is set\npublished: yes\n2 is there\nnothing to explain\n2 "
+                 "descriptors more, 0 at the end\n");
 }
 
 /* One listens, and is silent. */
@@ -697,7 +762,7 @@ Test(client, gives_up_when_the_server_is_silent)
                  "(UTOFU_JOB_TIMEOUT)\n" ERROR
                  "no process serves this job there (Connection timed out); tried for 20 seconds "
                  "(UTOFU_JOB_TIMEOUT); is rank 0 running, with this UTOFU_ROOT and the same host "
-                 "name everywhere?\n2: Connection timed out\n");
+                 "name everywhere?\n2: Connection timed out\n1 descriptors more\n");
 }
 
 static unsigned int count(const char *text, const char *part)
