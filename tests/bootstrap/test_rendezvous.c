@@ -3,6 +3,7 @@
  * The rendezvous server, with messages made by hand: its answers, and that processes of other users
  * and without the key can neither disturb it nor learn anything from it.
  */
+#include "../harness/limit.h"
 #include "bootstrap/channel.h"
 #include "bootstrap/job.h"
 #include "bootstrap/records.h"
@@ -12,11 +13,14 @@
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -53,6 +57,17 @@ static void stop(void)
 }
 
 TestSuite(rendezvous, .init = start, .fini = stop);
+
+static bool epoll_fails;
+
+/* The C library's function. */
+int epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
+{
+    if (!epoll_fails)
+        return (int)syscall(SYS_epoll_ctl, epoll, op, fd, event);
+    errno = ENOSPC;
+    return -1;
+}
 
 static int connect_to_server(void)
 {
@@ -657,6 +672,42 @@ Test(rendezvous, server_gives_everything_back)
     struct ut_job_server *second;
     cr_assert_eq(ut_job_server_create(&second, &root, SIZE, &key), -EADDRINUSE);
     cr_assert_eq(count_descriptors(), before - 2);
+    /* nor if the kernel has no more room for what is watched (max_user_watches) */
+    ut_job_server_destroy(server);
+    epoll_fails = true;
+    cr_assert_eq(ut_job_server_create(&server, &root, SIZE, &key), -ENOSPC);
+    cr_assert_eq(count_descriptors(), before - 5);
+    epoll_fails = false;
+    cr_assert_eq(ut_job_server_create(&server, &root, SIZE, &key), 0);
     close(a.fd);
     close(b.fd);
+}
+
+/* A port whose last connection the server has ended: the kernel keeps the port for a minute. */
+Test(rendezvous, port_is_used_again_at_once)
+{
+    /* at an address that no other process of this machine has ports of */
+    const uint32_t host = INADDR_LOOPBACK | ((uint32_t)getpid() & 0x7fff) << 8;
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(host)};
+    socklen_t size = sizeof(address);
+    struct ut_job_root tcp;
+    char text[64], byte;
+
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    cr_assert(bind(fd, (struct sockaddr *)&address, size) == 0 &&
+              getsockname(fd, (struct sockaddr *)&address, &size) == 0);
+    close(fd);
+    snprintf(text, sizeof(text), "127.%u.%u.1:%u", host >> 16 & 255, host >> 8 & 255,
+             ntohs(address.sin_port));
+    cr_assert_eq(ut_job_root_parse(&tcp, text), 0);
+    ut_job_server_destroy(server);
+    cr_assert_eq(ut_job_server_create(&server, &tcp, SIZE, &key), 0);
+    fd = socket(AF_INET, SOCK_STREAM, 0);
+    cr_assert_eq(connect(fd, (struct sockaddr *)&address, size), 0);
+    cr_assert_eq(send(fd, "not a hello at all, but more than a header", 42, 0), 42);
+    while (recv(fd, &byte, 1, MSG_DONTWAIT) != 0 && errno != ECONNRESET)
+        ut_job_server_step(server, 5);
+    ut_job_server_destroy(server);
+    close(fd);
+    cr_assert_eq(ut_job_server_create(&server, &tcp, SIZE, &key), 0);
 }

@@ -60,8 +60,11 @@ static struct played *played_of(struct prov *prov)
     return (struct played *)prov;
 }
 
+static int opened_fd = -1; /* by the provider that was opened last */
+
 static int open_nth(int i, const struct prov_config *config, struct prov **prov)
 {
+    opened_fd = eventfd(0, EFD_CLOEXEC);
     played[i].times_opened++;
     played[i].config = *config;
     *prov = &played[i].base; /* also if it fails */
@@ -384,6 +387,16 @@ Test(setup, provider_learns_of_the_job)
 {
     check_config(0, 2, true);
 }
+/* Libraries of devices open descriptors, which are none of those that the program has closed. */
+Test(setup, standard_input_stays_closed)
+{
+    close(STDIN_FILENO);
+    cr_assert_eq(set_up().rc, 0);
+    cr_assert_gt(opened_fd, STDERR_FILENO);
+    int fd = eventfd(0, EFD_CLOEXEC);
+    cr_assert_eq(fd, STDIN_FILENO, "the program opens it: %d", fd);
+}
+
 Test(setup, second_process_of_a_host_does_not_warn)
 {
     check_config(1, 2, false);
@@ -418,7 +431,7 @@ Test(setup, armw_is_executed_where_it_can_be)
 {
     static const struct {
         const char *wanted;
-        uint32_t ops, last_ops; /* of the second provider; of its last TNI */
+        uint32_t ops, last_ops; /* of the first or the second provider; of its last TNI */
         bool coherent, last_coherent, two_devices;
         int rc;
         unsigned int mode;
@@ -439,17 +452,20 @@ Test(setup, armw_is_executed_where_it_can_be)
         {"nic", BOTH, BOTH, true, true, true, 0, UT_ARMW_NIC},
     };
 
-    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-        setenv("UTOFU_ARMW", table[i].wanted, 1);
+    for (size_t i = 0; i < 2 * sizeof(table) / sizeof(table[0]); i++) {
+        size_t row = i / 2, provider = i % 2;
+        begin();
+        setenv("UTOFU_ARMW", table[row].wanted, 1);
         for (unsigned int t = 0; t < UT_NUM_TNIS; t++) {
             bool last = t == UT_NUM_TNIS - 1;
-            played[1].ops[t] = last ? table[i].last_ops : table[i].ops;
-            played[1].coherent[t] = last ? table[i].last_coherent : table[i].coherent;
-            played[1].device[t] = last && table[i].two_devices;
+            struct played *p = &played[provider];
+            p->ops[t] = last ? table[row].last_ops : table[row].ops;
+            p->coherent[t] = last ? table[row].last_coherent : table[row].coherent;
+            p->device[t] = last && table[row].two_devices;
         }
         struct outcome o = set_up_apart();
-        cr_expect_eq(o.rc, table[i].rc, "%zu: %d", i, o.rc);
-        cr_expect_eq(o.armw_mode, table[i].mode, "%zu: %u", i, o.armw_mode);
+        cr_expect_eq(o.rc, table[row].rc, "%zu, %zu: %d", row, provider, o.rc);
+        cr_expect_eq(o.armw_mode, table[row].mode, "%zu, %zu: %u", row, provider, o.armw_mode);
     }
 }
 
