@@ -6,6 +6,7 @@
  */
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -666,6 +667,25 @@ Test(setup, region_that_one_provider_refuses_is_given_back)
     cr_assert_eq(ut_region_get(0, memory, 100, PROV_ACCESS_READ, &r), 0);
     cr_assert_eq(num_calls, 5);
     ut_region_put(r);
+}
+
+/* Also one that a provider refuses. */
+Test(setup, regions_leave_no_memory)
+{
+    size_t used[2] = {0};
+    struct ut_region *r;
+
+    cr_assert_eq(set_up().rc, 0);
+    for (int i = 0; i < 200; i++) {
+        num_calls = 0;
+        played[1].registers = 0;
+        cr_assert_eq(ut_region_get(0, memory, 100, PROV_ACCESS_READ, &r), 0);
+        ut_region_put(r);
+        played[1].registers = -EFAULT;
+        cr_assert_eq(ut_region_get(0, memory, 100, PROV_ACCESS_READ, &r), -EFAULT);
+        used[i >= 100] = mallinfo2().uordblks;
+    }
+    cr_assert_eq(used[1], used[0], "%zu bytes more", used[1] - used[0]);
 }
 
 /* A device executes atomics on whole words of 8 bytes. */
