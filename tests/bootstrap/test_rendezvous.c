@@ -641,6 +641,43 @@ Test(rendezvous, another_user_is_turned_away)
     close(p.fd);
 }
 
+/* The C library's functions, where a test plays other users: this process is 1000. */
+static long played_user = -1;
+
+uid_t geteuid(void)
+{
+    return played_user >= 0 ? 1000 : (uid_t)syscall(SYS_geteuid);
+}
+
+int getsockopt(int fd, int level, int option, void *value, socklen_t *size)
+{
+    if (played_user < 0 || level != SOL_SOCKET || option != SO_PEERCRED)
+        return (int)syscall(SYS_getsockopt, fd, level, option, value, size);
+    *(struct ucred *)value = (struct ucred){.pid = 5, .uid = (uid_t)played_user};
+    return 0;
+}
+
+/* Also root; the eight last ones are known. */
+Test(rendezvous, each_other_user_is_told_once)
+{
+    static const int users[] = {7, 0, 7, 0, 8, 9, 10, 11, 12, 13, 13, 7, 0, 14, 15, 7, 15};
+    static const bool told[] = {1, 1, 0, 0, 1, 1, 1, 1, 1, 1, 0, 0, 0, 1, 1, 1, 0};
+    struct ut_job_wire msg;
+
+    ut_job_server_on_rejection(server, note_rejection);
+    for (size_t i = 0; i < sizeof(users) / sizeof(users[0]); i++) {
+        rejections = 0;
+        played_user = users[i];
+        int fd = connect_to_server();
+        while (recv(fd, &msg, sizeof(msg), MSG_DONTWAIT) < 0)
+            ut_job_server_step(server, 5);
+        close(fd);
+        cr_assert_eq(msg.status, UT_JOB_WIRE_REFUSED);
+        cr_assert_eq(rejections, told[i], "%zu: user %d", i, users[i]);
+        cr_assert(!told[i] || rejected_user == users[i]);
+    }
+}
+
 static unsigned int count_descriptors(void)
 {
     unsigned int n = 0;
