@@ -12,10 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "../harness/held_locks.h"
+#include "../harness/limit.h"
 #include "bootstrap/job.h"
 #include "bootstrap/nodes.h"
 #include "bootstrap/ops.h"
@@ -721,6 +723,45 @@ Test(pmix, node_without_its_records_is_asked_for_each)
     }
 }
 
+/* The thread that gathers records is the one that pauses. The linker puts this function in the
+ * place of the C library's. */
+static pid_t gatherer;
+static unsigned int num_pauses, num_late_pauses;
+
+int __wrap_usleep(useconds_t us);
+int __real_usleep(useconds_t us);
+int __wrap_usleep(useconds_t us)
+{
+    pid_t self = (pid_t)syscall(SYS_gettid);
+
+    if (self == getpid())
+        return __real_usleep(us);
+    if (__atomic_load_n(&job.num_puts, __ATOMIC_ACQUIRE) > 1)
+        __atomic_add_fetch(&num_late_pauses, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&gatherer, self, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&num_pauses, 1, __ATOMIC_RELEASE);
+    return __real_usleep(us);
+}
+
+static void await_pauses(unsigned int num)
+{
+    while (__atomic_load_n(&num_pauses, __ATOMIC_ACQUIRE) < num)
+        usleep(100);
+}
+
+/* It publishes once, and ends without another pause. */
+static void await_end_of_gatherer(void)
+{
+    char path[64];
+
+    snprintf(path, sizeof(path), "/proc/self/task/%d", (int)gatherer);
+    while (access(path, F_OK) == 0) {
+        cr_assert_eq(__atomic_load_n(&num_late_pauses, __ATOMIC_RELAXED), 0);
+        usleep(100);
+    }
+    cr_assert_eq(job.num_puts, 2);
+}
+
 /* The first process of a node publishes the records of all of them. */
 static void gather(uint32_t rank, uint32_t size, uint32_t nodes, bool gathers)
 {
@@ -733,7 +774,8 @@ static void gather(uint32_t rank, uint32_t size, uint32_t nodes, bool gathers)
     cr_assert_eq(open_within(ENDS_MS), 0);
     job.has_record[first] = true;
     cr_assert_eq(ut_job_pmix.publish("x", 1), 0);
-    usleep(20000);
+    if (gathers)
+        await_pauses(3);
     cr_assert_eq(__atomic_load_n(&job.num_puts, __ATOMIC_ACQUIRE), 1, "one record is missing");
     for (uint32_t local = 0; local < job.local_size; local++)
         job.has_record[first + local] = true;
@@ -741,8 +783,11 @@ static void gather(uint32_t rank, uint32_t size, uint32_t nodes, bool gathers)
          i < (gathers ? 20000 : 500) && __atomic_load_n(&job.num_puts, __ATOMIC_ACQUIRE) == 1; i++)
         usleep(1000);
     cr_assert_eq(job.num_puts, gathers ? 2 : 1);
-    if (!gathers)
+    if (!gathers) {
+        cr_assert_eq(num_pauses, 0);
         return;
+    }
+    await_end_of_gatherer();
     cr_assert_str_eq(job.key, "utofu.node");
     pack = (struct ut_job_pack){job.bytes, job.size_put};
     for (uint32_t local = 0; local < job.local_size; local++) {
