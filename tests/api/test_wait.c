@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sleeping until a VCQ has an entry to poll: utofu_wait_vcqs(), utofu_wake_vcq(). */
+#include "../harness/moving_clock.h"
 #include "ends.h"
 
 #include <criterion/criterion.h>
@@ -531,6 +532,38 @@ Test(wait, handle_that_is_cleared_does_not_matter)
 Test(wait, a_vcq_that_is_freed_ends_it)
 {
     ut_run(&(struct ut_run_opts){.n = 1, .env = {"UTOFU_LOG_LEVEL=error"}}, freed, NULL);
+}
+
+/*
+ * Communications that the check mode holds: only polls start them as long as no time passes.
+ */
+
+static void held(void *arg)
+{
+    struct ut_end end;
+
+    (void)arg;
+    ut_end_open(&end, 0, 0, 4096);
+    struct ut_peer self = ut_end_peer(&end);
+    ut_flush(&end, &self);
+    if (ut_clock_may_stop())
+        ut_clock_stop();
+    for (int i = 0; i < 3; i++) {
+        put_word(&end, &self, UT_TCQ | UT_RMT);
+        unsigned int polls = 0;
+        while (wait_for(&end, 0) == UTOFU_ERR_NOT_FOUND)
+            CHECK(++polls < 1000000);
+        take_tcq(&end);
+        take_mrq(&end, UTOFU_MRQ_TYPE_RMT_PUT);
+    }
+    ut_clock_run();
+    ut_end_close(&end);
+}
+
+Test(wait, without_a_sleep_it_is_a_poll_that_starts_what_is_held)
+{
+    ut_run(&(struct ut_run_opts){.n = 1, .env = {"UTOFU_CHECK=1", "UTOFU_PROGRESS_THREAD=0"}}, held,
+           NULL);
 }
 
 /*
