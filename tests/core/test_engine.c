@@ -190,6 +190,21 @@ void __wrap_ut_engine_early_notice(struct ut_link *link, uint8_t type, uint8_t e
     early++;
 }
 
+/* A small put has its source in the descriptor: nothing has to come back for its TCQ entry. */
+Test(engine, signal_is_asked_for_where_it_is_needed)
+{
+    const uint16_t tcq = UTOFU_ONESIDED_FLAG_TCQ_NOTICE, lcl = UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE;
+
+    for (uint32_t length = 1; length <= 100; length++) {
+        uint32_t all = PROV_SIGNAL | PROV_DELIVERY_COMPLETE;
+        cr_assert_eq(ut_signal_flags(0, length), 0);
+        cr_assert_eq(ut_signal_flags(UTOFU_ONESIDED_FLAG_REMOTE_MRQ_NOTICE, length), 0);
+        cr_assert_eq(ut_signal_flags(tcq, length), length <= 32 ? PROV_SIGNAL_SRC : PROV_SIGNAL);
+        cr_assert_eq(ut_signal_flags(lcl, length), all);
+        cr_assert_eq(ut_signal_flags(lcl | tcq, length), all);
+    }
+}
+
 /* A remote notice comes behind the local notices that are outstanding, and behind those that wait
  * for them. */
 Test(engine, remote_notice_waits_for_local_ones)
