@@ -704,6 +704,28 @@ Test(messages, long_wait_for_another_tni_is_traced_there)
     cr_expect_not_null(strstr(warned, want), "%s", warned);
 }
 
+/* The call that sends it delivers it there before it returns: the other TNI need not be polled. */
+Test(messages, packet_for_another_tni_is_delivered_by_the_call)
+{
+    const utofu_vbg_id_t null = UTOFU_VBG_ID_NULL;
+    utofu_vbg_id_t other[2];
+
+    setenv("UTOFU_PROGRESS_THREAD", "0", 1); /* nor does anybody else */
+    open_all();
+    cr_assert_eq(utofu_alloc_vbg(TNI + 1, 2, 0, other), UTOFU_SUCCESS);
+    struct utofu_vbg_setting here[] = {setting(0, own[1], null, null, other[1]),
+                                       setting(1, null, far[0][2], own[0], null)};
+    struct utofu_vbg_setting there[] = {
+        {other[0], other[1], null, other[1], null, {UTOFU_PATH_COORD_NULL}},
+        {other[1], other[0], own[0], other[0], null, {UTOFU_PATH_COORD_NULL}}};
+    cr_assert_eq(utofu_set_vbg(here, 2), UTOFU_SUCCESS);
+    cr_assert_eq(utofu_set_vbg(there, 2), UTOFU_SUCCESS);
+    cr_assert_eq(utofu_barrier(other[0], 0), UTOFU_SUCCESS);
+    cr_assert_eq(utofu_barrier(own[0], 0), UTOFU_SUCCESS);
+    cr_assert_eq(__atomic_load_n(&ut_gate_table.filled_inboxes, __ATOMIC_ACQUIRE), 0);
+    cr_assert_eq(utofu_poll_barrier(other[0], 0), UTOFU_SUCCESS);
+}
+
 /* Gates of one TNI that wait for each other: each is told once. */
 Test(messages, long_wait_in_a_circle_is_told_once)
 {

@@ -112,12 +112,13 @@ Test(hold, first_two_of_a_stream_are_not_held)
     cr_assert(third > 0 && third < 4 * SEEDS, "every other one: %u", third);
 }
 
-/* Twice the time for which the thread is usually off its core, or two or eight times as long. */
+/* Twice the time for which the thread is usually off its core, or, of one in eight each, two or
+ * eight times as long. */
 static void check_times(uint64_t off_ns, uint64_t least)
 {
-    bool seen[3] = {false};
+    unsigned int seen[3] = {0};
 
-    for (unsigned int seed = 0; seed < SEEDS; seed++) {
+    for (unsigned int seed = 0; seed < 4 * SEEDS; seed++) {
         begin(seed, 1, off_ns);
         put(2000, 0, 100 * MS, 0);
         for (unsigned int i = 0; i < num_holds; i++) {
@@ -127,10 +128,12 @@ static void check_times(uint64_t off_ns, uint64_t least)
                                                  : -1;
             cr_assert(factor >= 0 || i == 1, "hold %u: %llu", i, (unsigned long long)holds[i]);
             if (factor >= 0)
-                seen[factor] = true;
+                seen[factor]++;
         }
     }
-    cr_assert(seen[0] && seen[1] && seen[2]);
+    unsigned int all = seen[0] + seen[1] + seen[2];
+    cr_assert(seen[0] > all / 2 && seen[1] > all / 16 && seen[2] > all / 16, "%u %u %u", seen[0],
+              seen[1], seen[2]);
 }
 
 Test(hold, times_follow_the_machine)
