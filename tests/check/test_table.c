@@ -7,10 +7,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -515,6 +517,50 @@ Test(table, only_communication_of_the_job_is_known)
     ut_table_count(1, 0);
     job.size++;
     cr_expect_not(ut_table_has_one_active(&job, &submitted), "one is on another node");
+}
+
+/* The C library's function: a kernel, or a system on top of it, may have no locks. */
+static bool has_no_locks;
+
+int fcntl(int file, int command, ...)
+{
+    va_list args;
+
+    va_start(args, command);
+    long arg = va_arg(args, long);
+    va_end(args);
+    if (!has_no_locks || command != F_SETLK)
+        return (int)syscall(SYS_fcntl, file, command, arg);
+    errno = ENOLCK;
+    return -1;
+}
+
+static unsigned int count_descriptors(void)
+{
+    unsigned int n = 0;
+
+    for (int i = 0; i < 100; i++)
+        n += syscall(SYS_fcntl, i, F_GETFD) >= 0;
+    return n;
+}
+
+Test(no_table, process_without_locks_makes_none)
+{
+    const struct ut_job_info job = job_of(0);
+    unsigned int before = count_descriptors();
+
+    has_no_locks = true;
+    ut_table_create(&job);
+    ut_table_place(&pid, &fd);
+    cr_expect(pid == 0 && fd == 0);
+    cr_expect_eq(count_descriptors(), before);
+    cr_expect_eq(count_mappings(), 0);
+    has_no_locks = false;
+    ut_table_create(&job);
+    ut_table_place(&pid, &fd);
+    cr_expect_eq(pid, (uint32_t)getpid());
+    cr_expect_eq(count_descriptors(), before + 1);
+    cr_expect_eq(count_mappings(), 1);
 }
 
 /* A job of one process needs no table. */
