@@ -4,6 +4,8 @@
 
 #include <criterion/criterion.h>
 
+#include "../harness/fake_clock.h"
+
 TestSuite(idle);
 
 enum { ALONE_NS = 2000, NOBODY_NS = 300, WAITS_NS = 20000, COMPUTES_NS = 4000000 };
@@ -108,4 +110,36 @@ Test(idle, short_turns_count_in_a_job_without_enough)
     wait_for(&idle, UT_MAX_SPIN_LIMIT, COMPUTES_NS, false);
     wait_for(&idle, idle.spin_limit, WAITS_NS, true);
     cr_assert_eq(idle.spin_limit, UT_MIN_SPIN_LIMIT);
+}
+
+/* The C library's function: a yield takes so long, by the clock of this test. */
+static uint64_t yield_ns;
+static unsigned int num_yields;
+
+int sched_yield(void)
+{
+    num_yields++;
+    fake_clock_ns += yield_ns;
+    return 0;
+}
+
+/* The number of yields of this thread in so many empty polls. */
+static unsigned int idle_for(uint32_t polls, uint64_t ns)
+{
+    num_yields = 0;
+    yield_ns = ns;
+    for (uint32_t i = 1; i <= polls; i++)
+        ut_idle(i);
+    return num_yields;
+}
+
+/* A yield that takes some times as long as a system call, which takes a tick of the clock here, has
+ * let another thread run. */
+Test(idle, yield_is_compared_with_a_system_call)
+{
+    ut_idle_set_processes(1);
+    cr_assert_eq(idle_for(UT_MAX_SPIN_LIMIT, 0), 1);
+    cr_assert_eq(idle_for(UT_MAX_SPIN_LIMIT, 0), 1, "nobody else");
+    cr_assert_eq(idle_for(UT_MAX_SPIN_LIMIT, WAITS_NS), 1);
+    cr_assert_eq(idle_for(100, WAITS_NS), 98, "it let another one run");
 }
