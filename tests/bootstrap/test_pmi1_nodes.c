@@ -321,6 +321,14 @@ Test(pmi1_nodes, records_of_an_earlier_job_are_forgotten)
     cr_expect_eq(ut_job_pmi1.lookup(0, record, &size, 0), -EAGAIN);
     cr_expect_eq(ut_job_pmi1.lookup(6, record, &size, 0), -EAGAIN);
     cr_expect_str_eq(shared->requests, "L utofu.other.0|L utofu.other.6|");
+    /* so are its nodes, if those of the next one are not known */
+    strcpy(info.job, "third");
+    memset(&info.layout, 0, sizeof(info.layout));
+    cr_assert_eq(ut_job_pmi1.open(&job, 0), 0);
+    shared->requests[0] = '\0';
+    cr_expect_eq(publish(1), 0);
+    cr_expect_eq(ut_job_pmi1.lookup(0, record, &size, 0), -EAGAIN);
+    cr_expect_str_eq(shared->requests, "P utofu.third.1|L utofu.third.0|");
 }
 
 /*
