@@ -421,6 +421,22 @@ static void huge_pages_may_be_forbidden(void)
  * In earnest
  */
 
+/* False, with a line that says so: this system forbids userfaultfd, or it cannot protect pages. */
+static bool can_remap(void)
+{
+    struct uffdio_api api = {.api = UFFD_API};
+    int uffd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
+    bool opens = uffd >= 0 && ioctl(uffd, UFFDIO_API, &api) == 0;
+
+    if (!opens)
+        printf("memory is not remapped in earnest: userfaultfd: %s\n", strerror(errno));
+    else if (!(api.features & FEATURE_WP))
+        printf("memory is not remapped in earnest: this kernel protects no pages from writes\n");
+    if (uffd >= 0)
+        close(uffd);
+    return opens && (api.features & FEATURE_WP);
+}
+
 enum { PAGE = 4096, PAGES = 40, BYTES = PAGES * PAGE };
 
 static uint64_t found_lo, found_hi;
@@ -472,8 +488,7 @@ static void memory_is_remapped_and_restored(void)
     struct sp_remap remap;
 
     sp_remap_open(&remap, false);
-    if (remap.exchange.fd < 0)
-        return; /* not on this system */
+    CHECK(remap.exchange.fd >= 0);
     for (int exists = 0; exists < 2; exists++) {
         for (int inside = 0; inside < 2; inside++) {
             uint8_t *at =
@@ -512,8 +527,7 @@ static void moved_memory_is_restored(void)
     struct sp_remap remap;
 
     sp_remap_open(&remap, false);
-    if (remap.exchange.fd < 0)
-        return;
+    CHECK(remap.exchange.fd >= 0);
     threads_blocked = 1;
     for (int moved = 0; moved < 2; moved++) {
         uint8_t *at = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -550,8 +564,7 @@ static void other_memory_is_left_alone(void)
     struct sp_vma_maps maps;
 
     sp_remap_open(&remap, false);
-    if (remap.exchange.fd < 0)
-        return;
+    CHECK(remap.exchange.fd >= 0);
     threads_blocked = 1;
     uint8_t *shared = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(remap_now(&remap, (uintptr_t)shared, (uintptr_t)shared + BYTES) == 0 && num_found == 0);
@@ -607,6 +620,8 @@ int main(void)
     locked_and_pinned_memory_is_seen();
     old_kernels_are_known();
     huge_pages_may_be_forbidden();
+    if (!can_remap())
+        return 77;
     memory_is_remapped_and_restored();
     moved_memory_is_restored();
     other_memory_is_left_alone();
