@@ -471,6 +471,32 @@ static void the_time_until_a_repetition_follows_the_answers(void)
     close_both("the time until a repetition follows the answers");
 }
 
+/* After many answers that took as long, to the millisecond: one of 0 ms counts as 1. */
+static void the_first_copy_follows_the_usual_time(void)
+{
+    unsigned int waited = 0;
+
+    open_both();
+    for (int i = 0; i < 12; i++) {
+        target_thinks = true;
+        begin_and_ask();
+        run_ms(20);
+        answer_it();
+        run_ms(1);
+        CHECK(is_up());
+        again();
+    }
+    target_thinks = true;
+    begin_and_ask();
+    for (unsigned int before = sent; sent == before && waited < ATTEMPT_MS; waited++)
+        run_ms(1);
+    CHECK(waited == 21);
+    answer_it();
+    run_ms(1);
+    again();
+    close_both("the first copy follows the usual time");
+}
+
 /* An end that gives up notifies the other; or it refuses the other end's next message. */
 static void who_gives_up_is_heard(bool loses)
 {
@@ -811,6 +837,7 @@ int main(void)
     requests_are_repeated_less_and_less();
     copies_beyond_255_have_one_number();
     the_time_until_a_repetition_follows_the_answers();
+    the_first_copy_follows_the_usual_time();
     who_gives_up_is_heard(false);
     who_gives_up_is_heard(true);
     a_refusal_says_why();
