@@ -97,6 +97,18 @@ int __wrap_ut_job_store_add(struct ut_job_store *store, uint32_t rank, const voi
     return __real_ut_job_store_add(store, rank, record, size);
 }
 
+/* Other threads add to the store. */
+bool __real_ut_job_store_read(const struct ut_job_store *store, uint32_t rank, void *record,
+                              size_t *size);
+bool __wrap_ut_job_store_read(const struct ut_job_store *store, uint32_t rank, void *record,
+                              size_t *size);
+bool __wrap_ut_job_store_read(const struct ut_job_store *store, uint32_t rank, void *record,
+                              size_t *size)
+{
+    cr_assert(a_lock_is_held());
+    return __real_ut_job_store_read(store, rank, record, size);
+}
+
 /* The record of a rank, with addresses of up to three providers. */
 static void put_record(uint32_t rank, const struct ut_address_record *r, const uint8_t providers[3])
 {
