@@ -596,8 +596,8 @@ static void keys_of_regions(void)
 
 int main(void)
 {
-    if (sysconf(_SC_PAGESIZE) != PAGE) {
-        printf("this test has pages of %d bytes\n", PAGE);
+    if (sizeof(void *) < 8 || sysconf(_SC_PAGESIZE) != PAGE) {
+        printf("this test has addresses of 64 bits and pages of %d bytes\n", PAGE);
         return 77;
     }
     open_connections();
