@@ -55,6 +55,7 @@ static int busy_start = NONE, busy_times;        /* then uTofu has no room, so o
 static bool has_failed;
 static long blocks;
 static int num_maps, num_threads, num_vcqs, thread_error;
+static size_t num_tnis = COLORS;
 
 static bool is_to_fail(int *after)
 {
@@ -408,11 +409,11 @@ int utofu_get_onesided_tnis(utofu_tni_id_t **tnis, size_t *num)
 {
     if (is_to_fail(&fail_call))
         return UTOFU_ERR_NOT_AVAILABLE;
-    *tnis = fence_malloc(COLORS * sizeof(**tnis));
+    *tnis = fence_malloc(num_tnis * sizeof(**tnis));
     blocks++;
-    for (uint16_t i = 0; i < COLORS; i++)
+    for (uint16_t i = 0; i < num_tnis; i++)
         (*tnis)[i] = i;
-    *num = COLORS;
+    *num = num_tnis;
     return UTOFU_SUCCESS;
 }
 

@@ -63,6 +63,20 @@ static void starts_fail_everywhere(void)
     }
 }
 
+/* Colors are TNIs, of which there may be none, or more than colors. */
+static void colors_are_tnis(void)
+{
+    num_tnis = 0;
+    CHECK(acp_init(NULL, NULL) == -1 && strstr(line, "no TNI") && num_vcqs == 0);
+    for (size_t n = AL_MAX_COLORS - 1; n <= AL_MAX_COLORS + 1; n++) {
+        num_tnis = n;
+        CHECK(acp_init(NULL, NULL) == 0);
+        CHECK(acp_colors() == (n < AL_MAX_COLORS ? (int)n : AL_MAX_COLORS));
+        CHECK(acp_finalize() == 0);
+    }
+    num_tnis = COLORS;
+}
+
 static void exchanges_fail(void)
 {
     static const struct {
@@ -174,11 +188,13 @@ static void resets(void)
     hooks[0] = '\0';
     CHECK(acp_init(NULL, NULL) == 0 && acp_init(NULL, NULL) == -1 && strcmp(hooks, "dc") == 0);
     exchange_result = LC_EXCHANGE_BAD_RANKS;
+    uint64_t epoch = al.epoch;
     CHECK(acp_reset(3) == -1 && acp_rank() == RANK);
+    CHECK(al.epoch == epoch + 1); /* all have left the exchange */
     exchange_result = LC_EXCHANGE_OK;
     CHECK(strcmp(hooks, "dc") == 0);
     CHECK(acp_reset(3) == 0 && acp_rank() == 3 && al.job.log_rank == 3);
-    CHECK(strcmp(hooks, "dcCDdc") == 0);
+    CHECK(strcmp(hooks, "dcCDdc") == 0 && !al.progress.stop); /* its thread works */
     CHECK(acp_finalize() == 0 && strcmp(hooks, "dcCDdcCD") == 0 && acp_rank() == -1 &&
           al.job.log_rank == RANK);
     CHECK(num_regions() == 0 && num_vcqs == 0 && num_maps == 0 && num_threads == 0);
@@ -253,6 +269,9 @@ static void options_have_limits(void)
         if (option_cases[i].good)
             CHECK(argc == 3 && strcmp(argv[1], "a") == 0 && strcmp(argv[2], "b") == 0 && !argv[3]);
     }
+    char *longer[] = {program, portfile, word_a, NULL}, **all = longer;
+    int two = 2; /* what is behind them is no argument */
+    CHECK(!al_options_parse(&two, &all) && strstr(line, "its value is missing"));
     for (size_t length = BUFSIZ - 1; length <= BUFSIZ; length++) {
         char *list[] = {program, portfile, text, NULL}, **argv = list;
         int argc = 3;
@@ -403,6 +422,7 @@ static void end(void)
     settle();
     CHECK(acp_finalize() == 0);
     CHECK(num_regions() == 0 && num_vcqs == 0 && num_maps == 0);
+    CHECK(acp_inquire(1) == 0 && strstr(line, "acp_inquire: before acp_init"));
 }
 
 static void queue_keeps_order(void)
@@ -579,14 +599,19 @@ static void full_queues_wait(void)
 {
     begin();
     acp_copy(starter(2, 0), own, 8, ACP_HANDLE_NULL);
+    settle_by_hand();
+    acp_copy(starter(2, 0), own, 8, ACP_HANDLE_NULL);
     for (unsigned int i = 1; i < AL_QUEUE; i++)
-        CHECK(acp_copy(starter(2, 0), own, 8, 1) == i + 1);
+        CHECK(acp_copy(starter(2, 0), own, 8, 2) == i + 2);
     CHECK(num_flying() == 1 && al.handles.issued - al.handles.complete == AL_QUEUE);
     automatic = true; /* the next one waits for room */
-    CHECK(acp_copy(starter(2, 0), own, 8, ACP_HANDLE_NULL) == AL_QUEUE + 1);
-    CHECK(al.handles.complete >= 1 && al.lock == AL_UNLOCKED);
+    fill(own_bytes, 16, 7);
+    CHECK(acp_copy(starter(2, 512), own, 16, ACP_HANDLE_ALL) == AL_QUEUE + 2);
+    CHECK(al.handles.complete >= 2 && al.lock == AL_UNLOCKED);
     acp_complete(ACP_HANDLE_ALL);
-    CHECK(al.handles.complete == AL_QUEUE + 1);
+    CHECK(al.handles.complete == AL_QUEUE + 2 && is_filled(played_starter(2) + 512, 16, 7));
+    num_polls = 0; /* handles have no limit */
+    CHECK(acp_copy(starter(2, 0), own, 8, ACP_HANDLE_NULL) == AL_QUEUE + 3 && num_polls == 1);
     end();
 }
 
@@ -658,6 +683,76 @@ static void known_regions_take_a_short_way(void)
     end();
 }
 
+static void send_command(const struct al_command *command)
+{
+    al.control->ring[al.commands.head % AL_RING] = *command;
+    al.control->ring[al.commands.head % AL_RING].seq = al.commands.head + 1;
+    al_lock();
+    al_progress();
+    al_unlock();
+}
+
+/* A known region ends where it ends. */
+static void known_regions_have_ends(void)
+{
+    static const struct {
+        uint64_t offset;
+        size_t size;
+        bool is_short; /* else it is refused */
+    } cases[] = {{0, 8, true},        {DATA - 8, 8, true},  {0, DATA, true},
+                 {DATA - 1, 1, true}, {DATA - 7, 8, false}, {1, DATA, false}};
+
+    begin();
+    automatic = true;
+    publish(2, 4, 0);
+    acp_complete(acp_copy(al_address_pack(2, 0, 4, 16), own, 8, ACP_HANDLE_NULL));
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        forget();
+        num_polls = 0;
+        acp_handle_t handle = acp_copy(al_address_pack(2, 0, 4, cases[i].offset), own,
+                                       cases[i].size, ACP_HANDLE_NULL);
+        CHECK((num_polls == 1) == cases[i].is_short);
+        acp_complete(handle);
+        CHECK((lines == 0) == cases[i].is_short);
+        if (!cases[i].is_short) /* its row is read again */
+            acp_complete(acp_copy(al_address_pack(2, 0, 4, 16), own, 8, ACP_HANDLE_NULL));
+    }
+    size_t size = sizeof(own_bytes); /* and so does the one of this process */
+    num_polls = 0;
+    CHECK(acp_copy(own + size - 8, al_address_pack(2, 0, 4, 0), 8, ACP_HANDLE_NULL));
+    CHECK(acp_copy(own, al_address_pack(2, 0, 4, 0), 8, ACP_HANDLE_NULL) && num_polls == 2);
+    forget();
+    CHECK(!acp_copy(own + size - 7, al_address_pack(2, 0, 4, 0), 8, ACP_HANDLE_NULL) && lines == 1);
+    end();
+}
+
+/* The poll of a copy finds what ends another operation, which goes on with what is free. */
+static void polls_find_others(void)
+{
+    for (int command = 0; command < 2; command++) {
+        begin();
+        acp_copy(starter(3, 0), own, 8, ACP_HANDLE_NULL);
+        settle_by_hand();
+        acp_handle_t other = acp_swap8(starter(3, 8), own + 64, 5, ACP_HANDLE_NULL), handle = 0;
+        CHECK(num_flying() == 1);
+        end_flying(0, UTOFU_SUCCESS);
+        played_control(2)->answers[5 * 8] = 0;
+        if (command)
+            send_command(&(struct al_command){starter(3, 64), own, 64, 2, 5, 77, {0}, 0});
+        else
+            handle = acp_copy(starter(3, 64), own, 64, ACP_HANDLE_NULL);
+        CHECK(num_flying() == 2 && flying_size(0) == 64 && flying_size(1) == 8);
+        finish(0, UTOFU_SUCCESS); /* that one, not the other */
+        CHECK(acp_inquire(other) == 1);
+        if (!command)
+            CHECK(al_queue_slot((uint32_t)handle % AL_QUEUE)->state == AL_ENDED);
+        settle_by_hand();
+        CHECK(!command || played_control(2)->answers[5 * 8] == 77);
+        CHECK(acp_inquire(ACP_HANDLE_ALL) == 0 && lines == 0 && al_net_ops_in_flight() == 0);
+        end();
+    }
+}
+
 /* A copy of a run that begins again waits for all before it. */
 static void copies_of_a_run_begin_again(void)
 {
@@ -677,6 +772,22 @@ static void copies_of_a_run_begin_again(void)
     CHECK(acp_inquire(first) == 0 && num_flying() == 1 && flying_size(0) == 16);
     finish(0, UTOFU_SUCCESS);
     CHECK(acp_inquire(third) == 0 && al_queue_idle() && lines == 0);
+    end();
+    begin(); /* and nobody joins the run, although the region is known again */
+    publish(2, 4, 0);
+    acp_copy(al_address_pack(2, 0, 4, 0), own, 8, ACP_HANDLE_NULL);
+    settle_by_hand();
+    acp_copy(al_address_pack(2, 0, 4, 8), own, 8, ACP_HANDLE_NULL);
+    acp_copy(al_address_pack(2, 0, 4, 16), own, 16, ACP_HANDLE_CONT);
+    CHECK(num_flying() == 2);
+    finish(0, UTOFU_ERR_MRQ_RMT_STADD);
+    CHECK(num_flying() == 2 && flying_is_get(1));
+    finish(1, UTOFU_SUCCESS);
+    CHECK(num_flying() == 2 && flying_size(0) == 16 && flying_size(1) == 8);
+    acp_copy(al_address_pack(2, 0, 4, 32), own, 24, ACP_HANDLE_CONT);
+    CHECK(num_flying() == 2);
+    settle_by_hand();
+    CHECK(al_queue_idle() && lines == 0);
     end();
 }
 
@@ -1023,15 +1134,6 @@ static void commands_that_cannot_be_sent(void)
     end();
 }
 
-static void send_command(const struct al_command *command)
-{
-    al.control->ring[al.commands.head % AL_RING] = *command;
-    al.control->ring[al.commands.head % AL_RING].seq = al.commands.head + 1;
-    al_lock();
-    al_progress();
-    al_unlock();
-}
-
 /* Commands of others are executed and answered, by the word and the notice. */
 static void commands_of_others(void)
 {
@@ -1153,11 +1255,21 @@ static void the_next_rank_is_probed(void)
         acp_inquire(ACP_HANDLE_ALL), progress_once();
     CHECK(num_flying() == 0); /* not yet 250 ms */
     fake_clock_pass_ms(260);
+    for (int how = 0; how < 3; how++) { /* not of a process that leaves or is alone */
+        al.leaving = how == 0;
+        al.dying = how == 1;
+        al.job.procs = how == 2 ? 1 : PROCS;
+        al_watch_check_next();
+        progress_once();
+        CHECK(num_flying() == 0);
+    }
+    al.job.procs = PROCS;
+    al.watch.probe.calls = 0;
     for (int i = 0; i < 63; i++)
         progress_once();
-    int before = num_flying();
+    CHECK(num_flying() == 0); /* the clock is seldom read */
     progress_once();
-    CHECK(before + num_flying() >= 1 && num_flying() == 1 && flying_size(0) == 32);
+    CHECK(num_flying() == 1 && flying_size(0) == 32);
     CHECK(flying_rank(0) == (RANK + 1) % PROCS && flying_is_get(0));
     fake_clock_pass_ms(1000);
     for (int i = 0; i < 200; i++)
@@ -1302,14 +1414,19 @@ static void regions_are_registered(void)
         size_t size;
         int color;
         bool good;
-    } cases[] = {{bytes, 0, 0, false},         {NULL, 8, 0, false},
-                 {bytes, 8, -1, false},        {bytes, 8, COLORS, false},
-                 {bytes, 8, COLORS - 1, true}, {bytes, SIZE_MAX / 2, 0, false}};
+    } cases[] = {{bytes, 0, 0, false},
+                 {NULL, 8, 0, false},
+                 {bytes, 8, -1, false},
+                 {bytes, 8, COLORS, false},
+                 {bytes, 8, COLORS - 1, true},
+                 {bytes, SIZE_MAX / 2, 0, false},
+                 {bytes + 1, al_address_max_offset(true) - 7, 0, true},
+                 {bytes + 1, al_address_max_offset(true) - 6, 0, false}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         acp_atkey_t key = acp_register_memory(cases[i].at, cases[i].size, cases[i].color);
         CHECK((key != ACP_ATKEY_NULL) == cases[i].good);
         if (key)
-            CHECK(acp_query_color(acp_query_ga(key, bytes)) == cases[i].color &&
+            CHECK(acp_query_color(acp_query_ga(key, cases[i].at)) == cases[i].color &&
                   acp_unregister_memory(key) == 0 && acp_unregister_memory(key) == -1);
     }
     int before = num_regions();
@@ -1465,11 +1582,17 @@ static void tags_may_be_used_up(void)
     int before = num_regions();
     uint32_t first = al.memory.free_tags[0].first, fresh = al.memory.free_tags[0].fresh;
     al.memory.free_tags[0].first = AL_SMALL_TAGS + AL_LARGE_TAGS;
-    al.memory.free_tags[0].fresh = al.memory.free_tags[0].end;
+    al.memory.free_tags[0].fresh = AL_SMALL_TAGS;
     CHECK(acp_register_memory(bytes, 64, 0) == ACP_ATKEY_NULL && num_regions() == before);
     CHECK(strstr(line, "all 65532 regions of this size are in use"));
     al.memory.free_tags[0].first = first;
     al.memory.free_tags[0].fresh = fresh;
+    CHECK(acp_register_memory(bytes, 64, 0) != ACP_ATKEY_NULL && num_regions() == before + 1);
+    al.memory.free_tags[1].fresh = AL_SMALL_TAGS + AL_LARGE_TAGS; /* of those for large regions */
+    CHECK(!acp_register_memory(bytes, al_address_max_offset(false) - 6, 0));
+    CHECK(strstr(line, "all 64 regions of this size are in use") && num_regions() == before + 1);
+    al.memory.free_tags[1].fresh = AL_SMALL_TAGS;
+    CHECK(acp_register_memory(bytes, al_address_max_offset(false) - 6, 0) != ACP_ATKEY_NULL);
     end();
 }
 
@@ -1507,6 +1630,7 @@ static void starters_have_sizes(void)
  */
 
 static int stop_after; /* naps and waits */
+static bool a_call_has_the_lock;
 static int64_t last_wait_us;
 static long last_nap_ns;
 
@@ -1518,7 +1642,7 @@ static void count_pauses(void)
 
 static void note_nap(long ns)
 {
-    CHECK(al.lock != AL_LOCKED || stop_after == 1);
+    CHECK((al.lock == AL_LOCKED) == a_call_has_the_lock);
     last_nap_ns = ns;
     count_pauses();
 }
@@ -1553,6 +1677,7 @@ static void the_thread_polls_and_sleeps(void)
     al.progress.call_polls = false;
     run_thread_for(1);
     CHECK(num_naps == 0 && num_waits == 1 && num_polls == FEW && al.lock == AL_UNLOCKED);
+    CHECK(al.progress.yield_every == 32); /* twice as many as before */
     CHECK(last_wait_us > 50 && last_wait_us <= 250000);
     run_thread_for(3); /* without an event it sleeps again */
     CHECK(num_waits == 3 && num_polls == FEW + 2);
@@ -1573,9 +1698,19 @@ static void the_thread_polls_and_sleeps(void)
     CHECK(num_naps == 1 && num_polls == 1);
     run_thread_for(1);
     CHECK(num_waits == 1 && num_polls == FEW);
-    al.lock = AL_LOCKED; /* a call has the lock */
+    settle_by_hand();
+    fake_clock_pass_ms(260); /* and looks at the clock */
+    al.watch.probe.calls = 0;
+    al.handles.issued++;
+    al.handles.complete++;
+    run_thread_for(1);
+    CHECK(num_naps == 1 && num_flying() == 1 && flying_size(0) == 32);
+    settle_by_hand();
+    al.lock = AL_LOCKED;
+    a_call_has_the_lock = true;
     run_thread_for(1);
     CHECK(num_naps == 1 && num_polls == 0);
+    a_call_has_the_lock = false;
     al.lock = AL_UNLOCKED;
     end();
 }
@@ -1591,6 +1726,12 @@ static void leave_park(void)
     num_parks++;
 }
 
+static void park_now(void)
+{
+    al.progress.parked = true;
+    al.lock = AL_ASLEEP;
+}
+
 /* While a call sleeps, the thread waits for it. */
 static void the_thread_parks(void)
 {
@@ -1602,6 +1743,11 @@ static void the_thread_parks(void)
     at_park = NULL;
     al.progress.parked = true; /* also when it is to end */
     al_progress_stop_thread();
+    CHECK(!al.progress.parked && num_threads == 0 && al_progress_start_thread());
+    al.lock = AL_LOCKED; /* and when it parks at that moment */
+    at_spin = park_now;
+    al_progress_stop_thread();
+    at_spin = NULL;
     CHECK(!al.progress.parked && num_threads == 0 && al_progress_start_thread());
     end();
 }
@@ -1812,6 +1958,22 @@ static void rows_are_checked(void)
         settle_by_hand();
         end();
     }
+    for (int busy = 0; busy < 2; busy++) { /* it has grown, and uTofu may have no room */
+        begin();
+        publish(2, TAG, 0);
+        played->rows[2][TAG].size = 64;
+        acp_copy(region(0, 0), own, 8, ACP_HANDLE_NULL);
+        settle_by_hand();
+        publish(2, TAG, 0);
+        busy_start = busy ? 0 : NONE;
+        busy_times = busy;
+        acp_handle_t grown = acp_copy(region(0, 128), own, 8, ACP_HANDLE_NULL);
+        busy_start = NONE;
+        progress_once();
+        settle_by_hand();
+        CHECK(acp_inquire(grown) == 0 && lines == 0);
+        end();
+    }
     begin(); /* it changes: it is read until it does not */
     publish(2, TAG, 0);
     played->rows[2][TAG].stadd = AL_STADD_CHANGES;
@@ -1846,6 +2008,7 @@ static void regions_end_meanwhile(void)
         CHECK(acp_unregister_memory(key) == 0);
         settle_by_hand();
         CHECK(acp_inquire(handle) == 0 && lines == 1);
+        CHECK(!strstr(line, "for another process"));
         CHECK(strstr(line, word ? "the word is not registered any more"
                                 : "the destination is not registered any more"));
         end();
@@ -1853,8 +2016,23 @@ static void regions_end_meanwhile(void)
 }
 
 /* The id of a process has been damaged in the memory that others write. */
+static void finish_one(void)
+{
+    finish(0, UTOFU_SUCCESS);
+}
+
 static void damaged_ids_are_noticed(void)
 {
+    begin(); /* what a partner says about others */
+    for (uint32_t k = 0; k < 3; k++)
+        played_control(3)->common.partners[k] = 5;
+    acp_copy(starter(4, 0), own, 8, ACP_HANDLE_NULL);
+    CHECK(num_flying() == 1 && flying_is_get(0) && flying_rank(0) == 3);
+    CHECK(ends_job(finish_one, "rank 3 has sent 0x0000000000000005 as the VCQ id of rank 4"));
+    for (uint32_t k = 0; k < 3; k++)
+        played_control(3)->common.partners[k] = id_of((3 + (1u << k)) % PROCS, 0);
+    settle_by_hand();
+    end();
     begin();
     al.control->common.partners[0] = 5;
     acp_handle_t handle = acp_copy(al_address_pack(2, 1, TAG, 0), own, 8, ACP_HANDLE_NULL);
@@ -1867,6 +2045,7 @@ static void damaged_ids_are_noticed(void)
 int main(void)
 {
     starts_fail_everywhere();
+    colors_are_tnis();
     exchanges_fail();
     resets();
     programs_abort();
@@ -1883,6 +2062,8 @@ int main(void)
     full_queues_wait();
     copies_move_bytes();
     known_regions_take_a_short_way();
+    known_regions_have_ends();
+    polls_find_others();
     copies_of_a_run_begin_again();
     bad_addresses_are_refused();
     atomics_change_words();
