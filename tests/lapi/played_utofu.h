@@ -199,8 +199,9 @@ enum lc_exchange_result lc_exchange_ids(const struct lc_exchange *m, uint64_t ra
 }
 
 static struct lc_thread *interrupt_thread, *handler_thread; /* which the test runs */
-static int num_naps, num_waits, num_yields;
+static int num_naps, num_waits, num_yields, num_wakes;
 static void (*at_pause)(void), (*at_poll)(void); /* of either kind; of the MRQ */
+static void (*at_yield)(void), (*at_futex_wait)(void);
 
 /* The first thread is the one for interrupts. */
 int lc_thread_start(struct lc_thread *thread, void *(*run)(void *arg), void *arg)
@@ -249,17 +250,22 @@ void lc_sleep_ns(long ns)
 int __wrap_sched_yield(void)
 {
     num_yields++;
+    if (at_yield)
+        at_yield();
     return 0;
 }
 
 void lc_futex_wait(const uint32_t *word, uint32_t value)
 {
+    if (at_futex_wait)
+        at_futex_wait();
     CHECK(*word != value); /* nobody else has the lock */
 }
 
 void lc_futex_wake(const uint32_t *word)
 {
     (void)word;
+    num_wakes++;
 }
 
 /*

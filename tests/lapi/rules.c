@@ -9,6 +9,7 @@
 #include "played_utofu.h"
 
 #include <errno.h>
+#include <fcntl.h>
 
 #include "../../layers/lapi/hdr_handlers.h"
 #include "../../layers/lapi/assist.h"
@@ -23,6 +24,7 @@
 #include "../../layers/lapi/receive.h"
 #include "../../layers/lapi/requests.h"
 #include "../../layers/lapi/slots.h"
+#include "../../layers/lapi/sync.h"
 #include "../../layers/lapi/wait.h"
 #include "../../layers/lapi/watch.h"
 
@@ -98,7 +100,7 @@ static void end(void)
     }
     int rc = LAPI_Term(handle);
     CHECK(rc == (la.watch.num_gone > 0 ? LAPI_ERR_TIMEOUT : LAPI_SUCCESS));
-    CHECK(num_flying == 0 && num_notices == 0);
+    CHECK(num_flying == 0 && num_notices == 0 && !strstr(all_lines, "has ended meanwhile"));
     CHECK(nothing_is_left(0, lowest_free_fd()));
 }
 
@@ -119,6 +121,10 @@ static void starts_fail_everywhere(void)
 {
     int fd = lowest_free_fd();
 
+    setenv("LAPI_NO_CACHE", "1", 1); /* the first one, without a file */
+    CHECK(LAPI_Init(&handle, &info) == LAPI_SUCCESS && la.rcache.maps_fd == -1);
+    CHECK(LAPI_Term(handle) == LAPI_SUCCESS && fcntl(STDIN_FILENO, F_GETFD) != -1);
+    unsetenv("LAPI_NO_CACHE");
     info.err_hndlr = note_error;
     for (int failing = 0; failing < 2; failing++) {
         for (int i = 0;; i++) {
@@ -313,6 +319,7 @@ static void private_lanes_are_full(void)
         CHECK(put_word(&org) == LAPI_SUCCESS && num_flying == i + (i > 8) && org.value == i);
         CHECK(flying[i > 9 ? i : i - 1].rmt == la_slot_stadd(id_of(TO), 47 + (uint32_t)i));
         CHECK(peer->freed_read_pending == (i > 8));
+        CHECK(flying[i > 9 ? i : i - 1].edata == LA_EDATA_NO_OP); /* of no operation */
     }
     CHECK(is_read_of_freed(&flying[9], 3));
     CHECK(put_word(&org) == LAPI_SUCCESS && num_flying == 17 && org.value == 16);
@@ -345,6 +352,22 @@ static void tickets_of_the_shared_lane(void)
 {
     lapi_cntr_t org = {0};
 
+    begin(); /* the last private lane needs none */
+    played_words(TO)->lanes_requested = LA_PRIVATE_LANES - 1;
+    CHECK(connect_to(TO)->lane == LA_PRIVATE_LANES - 1);
+    CHECK(put_word(&org) == LAPI_SUCCESS && org.value == 1 && num_flying == 1);
+    CHECK(flying[0].rmt == la_slot_stadd(id_of(TO), (LA_PRIVATE_LANES - 1) * LA_LANE_SLOTS));
+    CHECK(flying[0].edata == LA_EDATA_NO_OP);
+    end();
+    setenv("LAPI_LANES", "5", 1); /* nor the last of fewer */
+    for (uint64_t lane = 4; lane <= 5; lane++) {
+        begin();
+        played_words(TO)->lanes_requested = lane;
+        CHECK(connect_to(TO)->lane == (lane == 4 ? 4 : LA_PRIVATE_LANES));
+        end();
+    }
+    unsetenv("LAPI_LANES");
+    org.value = 0;
     begin();
     played_words(TO)->lanes_requested = 32;
     played_words(TO)->next_ticket = 1000;
@@ -1001,6 +1024,48 @@ static void records_are_executed_in_order(void)
     end();
 }
 
+/* Records that have waited are executed in batches, in order; what cannot be executed stays. */
+static void queues_go_in_batches(void)
+{
+    enum { MANY = 56 };
+    uint8_t values[MANY / 2] = {0};
+    lapi_cntr_t tgt = {0};
+
+    begin_receiving();
+    while (la.incoming.used < LA_NUM_INCOMING)
+        la_incoming_alloc();
+    la.dispatching = true;
+    for (uint32_t i = 0; i < MANY; i++) {
+        struct la_record *at = own_slot(LA_PRIVATE_LANES * LA_LANE_SLOTS + i);
+        *at = good;
+        at->kind = i % 4 == 0 ? LA_AM : LA_PUT;
+        at->tgt_addr = at->kind == LA_AM ? 7 : (uintptr_t)&values[i / 2];
+        at->data_len = 1;
+        at->tgt_cntr = (uintptr_t)&tgt;
+        *((uint8_t *)at + LA_SHORT_HEADER_SIZE) = (uint8_t)(i + 1);
+        put_arrives((uint8_t *)at + LA_SHORT_HEADER_SIZE + 1);
+    }
+    while (num_notices > 0)
+        progress();
+    CHECK(la.dispatch.num_ready == MANY && tgt.value == 0);
+    la.dispatching = false;
+    for (int batch = 1; batch <= 4; batch++) {
+        int most = batch < 3 ? 16 * batch : MANY - MANY / 4;
+        la_lock();
+        CHECK(la_dispatch_run() == (batch < 4));
+        la_unlock();
+        CHECK(tgt.value == most && la.dispatch.num_ready == (uint32_t)(MANY - most));
+    }
+    for (int i = 0; i < MANY / 2; i++)
+        CHECK(values[i] == 2 * i + 2);
+    la.incoming.used = 0; /* the test gives back what it has taken */
+    for (int i = 0; i < LA_NUM_INCOMING; i++)
+        la.incoming.entries[i].used = false;
+    progress();
+    CHECK(la.dispatch.num_ready == 0 && tgt.value == MANY && num_header_calls == MANY / 4);
+    end();
+}
+
 /* Of notices only those of puts tell of records. Each lane counts its own slots. */
 static void notices_and_lanes(void)
 {
@@ -1577,6 +1642,87 @@ static void requests_run_out(void)
     end();
 }
 
+/* A call within a handler that finds no request polls, sends what waits for a slot, and puts
+ * chunks; one that finds no operation polls. */
+static struct la_peer *waiting_peer;
+static int pauses_left;
+static uint64_t *claimed_chunks;
+static uint32_t kept;
+
+static void free_requests_at_last(void)
+{
+    if (--pauses_left != 0)
+        return;
+    CHECK(!waiting_peer->queued && *claimed_chunks > 0);
+    la.requests.num_free = kept;
+}
+
+static void free_operations_at_last(void)
+{
+    if (--pauses_left == 0)
+        la.net.port.num_free = kept;
+}
+
+static void handlers_wait_for_requests(void)
+{
+    uint64_t word = 0;
+    lapi_cntr_t org = {0}, cmpl = {0}, tgt = {0};
+
+    begin_receiving();
+    nodes[TO] = nodes[RANK];
+    mapped_inode = 5;
+    connect_to(TO);
+    CHECK(LAPI_Put(handle, TO, 1 << 20, (void *)0x1000, data, NULL, &org, NULL) == LAPI_SUCCESS);
+    const struct la_req *r = &la.requests.reqs[la.requests.free_reqs[la.requests.num_free]];
+    finish(0, UTOFU_SUCCESS);
+    CHECK(r->used && (r->flags & LA_ASSIST) && num_flying == 0);
+    waiting_peer = connect_to(3);
+    for (int i = 0; i < 17; i++)
+        CHECK(LAPI_Put(handle, 3, 8, data, data, NULL, NULL, i < 16 ? NULL : &cmpl) ==
+              LAPI_SUCCESS);
+    CHECK(waiting_peer->queued);
+    played_words(3)->freed[waiting_peer->lane] = 16;
+    claimed_chunks = &own_reply(r->index)->claim_word;
+    *claimed_chunks = 0;
+    own_reply(r->index)->assist_request = (struct la_assist_request){stadd_of(TO, STAG_DATA), 17};
+    put_arrives(&own_reply(r->index)->assist_request + 1);
+    kept = la.requests.num_free;
+    la.requests.num_free = 0;
+    la.dispatching = true;
+    ends = ALL;
+    pauses_left = 40;
+    at_poll = free_requests_at_last;
+    CHECK(LAPI_Put(handle, TO, 8, data, data, NULL, NULL, &cmpl) == LAPI_SUCCESS);
+    CHECK(pauses_left <= 0);
+    la.dispatching = false;
+    at_poll = NULL;
+    settle();
+    struct la_record *at = own_slot(0); /* other calls receive meanwhile */
+    *at = (struct la_record){.kind = LA_PUT, .flags = LA_INLINE, .rank = TO, .seq = 1};
+    at->tgt_cntr = (uintptr_t)&tgt;
+    kept = la.requests.num_free;
+    la.requests.num_free = 0;
+    pauses_left = 40;
+    at_poll = free_requests_at_last;
+    CHECK(LAPI_Put(handle, TO, 8, data, data, NULL, NULL, &cmpl) == LAPI_SUCCESS);
+    CHECK(pauses_left <= 0 && tgt.value == 1);
+    put_arrives((uint8_t *)at + 64);
+    at_poll = NULL;
+    settle();
+    kept = la.net.port.num_free;
+    la.net.port.num_free = 0;
+    pauses_left = 4;
+    at_poll = free_operations_at_last;
+    la_lock();
+    CHECK(la_get_sync(TO, id_of(TO), &word, la_control_stadd(id_of(TO), 0), 8, "a word") ==
+          UTOFU_SUCCESS);
+    la_unlock();
+    CHECK(pauses_left <= 0);
+    at_poll = NULL;
+    answer_all();
+    end();
+}
+
 /* A completion handler that waits may need a message behind many others: one entry more. */
 static void handlers_that_wait_get_an_entry(void)
 {
@@ -2100,6 +2246,10 @@ static void registrations_are_kept(void)
     CHECK(num_regions() == before + 1 && la.rcache.unused_bytes == 8192); /* kept */
     CHECK(get_region_of(16, 8193, true) != r && get_region_of(15, 4096, true) != r);
     CHECK(num_registrations == 3);
+    utofu_stadd_t behind; /* nor is what begins behind it */
+    CHECK(la_rcache_get((void *)(uintptr_t)(16 * 4096 + 8193), 8, true, &behind) != r);
+    CHECK(num_registrations == 4);
+    num_registrations = 3;
     mapped_offset = 4096; /* other memory at the same address */
     before = num_regions();
     struct la_region *other = get_region_of(16, 8192, true);
@@ -2300,7 +2450,6 @@ static void records_wait_for_entries(void)
  */
 
 static lapi_cntr_t awaited;
-static int pauses_left;
 
 static void raise_at_last(void)
 {
@@ -2386,6 +2535,7 @@ static void the_interrupt_thread_polls(void)
     CHECK(LAPI_Senv(handle, INTERRUPT_SET, 1) == LAPI_ERR_MEMORY_EXHAUSTED && num_threads == 0);
     thread_error = 0;
     CHECK(LAPI_Senv(handle, INTERRUPT_SET, 1) == LAPI_SUCCESS && num_threads == 1);
+    CHECK(!la.wait.stop);
     CHECK(LAPI_Senv(handle, INTERRUPT_SET, 1) == LAPI_SUCCESS && num_threads == 1);
     end();
 }
@@ -2427,6 +2577,194 @@ static void fences_wait_for_slots(void)
         ends = ALL;
     }
     ends = ATOMICS;
+    end();
+}
+
+/* A fence waits for FIN, not for what completes later or was sent later. */
+static struct la_req *unfinished;
+
+static void finish_at_last(void)
+{
+    if (--pauses_left == 0)
+        unfinished->flags = 0;
+}
+
+static void send_more(void)
+{
+    if (--pauses_left == 9)
+        fenced->lane_used++; /* of a handler */
+    if (pauses_left == 0)
+        fenced->lane_freed = fenced->lane_used - 1;
+}
+
+static void fences_wait_for_little(void)
+{
+    lapi_cntr_t cmpl = {0};
+
+    begin();
+    struct la_peer *peer = connect_to(TO);
+    CHECK(LAPI_Put(handle, TO, 8, data, data, NULL, NULL, &cmpl) == LAPI_SUCCESS);
+    settle();
+    free_slots(peer);
+    CHECK(LAPI_Fence(handle) == LAPI_SUCCESS && cmpl.value == 0); /* without CMPL */
+    ends = ALL;
+    for (uint32_t i = 0; i < LA_NUM_REQS; i += LA_NUM_REQS - 1) { /* FIN of the first, the last */
+        struct la_req before = la.requests.reqs[i];
+        uint32_t num_free = la.requests.num_free;
+        unfinished = &la.requests.reqs[i];
+        *unfinished = (struct la_req){
+            .used = true, .flags = LA_WANTS_FIN, .serial = la.requests.last_serial, .rank = TO};
+        la.requests.num_free = num_free - 1;
+        pauses_left = 10;
+        at_poll = finish_at_last;
+        CHECK(LAPI_Fence(handle) == LAPI_SUCCESS && pauses_left <= 0);
+        unfinished->flags = LA_WANTS_FIN; /* of what is sent during the fence */
+        unfinished->serial = la.requests.last_serial + 1;
+        CHECK(LAPI_Fence(handle) == LAPI_SUCCESS && unfinished->flags == LA_WANTS_FIN);
+        *unfinished = before;
+        la.requests.num_free = num_free;
+    }
+    fenced = peer;
+    peer->lane_used++;
+    pauses_left = 10;
+    at_poll = send_more;
+    CHECK(LAPI_Fence(handle) == LAPI_SUCCESS && pauses_left <= 0);
+    CHECK(peer->lane_freed == peer->lane_used - 1);
+    at_poll = NULL;
+    peer->lane_used = peer->lane_freed -= 1;
+    ends = ATOMICS;
+    answer_all();
+    end();
+}
+
+/* A barrier fails for a task that is gone, unless all have arrived before. */
+static void barriers_of_tasks_that_are_gone(void)
+{
+    begin();
+    ends = ALL;
+    la_lock();
+    for (int arrived = 1; arrived >= 0; arrived--) {
+        for (uint32_t k = 0; k < la.job.num_partners; k++)
+            la.control.words->common.barrier_epochs[k] = la.sync.barrier_epoch + (uint64_t)arrived;
+        la.watch.num_gone = 1;
+        CHECK(la_barrier("a call", 0) == (arrived ? LAPI_SUCCESS : LAPI_ERR_TIMEOUT));
+        la.watch.num_gone = 0;
+    }
+    la.sync.barrier_epoch--;
+    la_unlock();
+    ends = ATOMICS;
+    end();
+}
+
+/*
+ * The lock
+ */
+
+static lapi_thread_func_t program_lock(void)
+{
+    lapi_util_t util = {.Util_type = LAPI_GET_THREAD_FUNC};
+
+    CHECK(LAPI_Util(handle, &util) == LAPI_SUCCESS);
+    return util.Thread;
+}
+
+static void look_at_the_free_lock(void)
+{
+    CHECK(la.lock.word == 0 && la.lock.owner == NULL && la.lock.program_depth == 0);
+    raise_at_last();
+}
+
+/* The program may hold it, several times; calls that wait release it. */
+static void programs_hold_the_lock(void)
+{
+    int locked = 7, mine = 7;
+    const char other = 0;
+
+    begin();
+    const lapi_thread_func_t f = program_lock();
+    CHECK(f.mutex_unlock(handle) == LAPI_ERR_NOT_LOCKED && la.lock.word == 0);
+    CHECK(f.mutex_getowner(handle, &mine) == LAPI_SUCCESS && mine == 0);
+    CHECK(f.mutex_getowner(handle, NULL) == LAPI_ERR_RET_PTR_NULL);
+    CHECK(f.mutex_trylock(handle, NULL) == LAPI_ERR_RET_PTR_NULL);
+    CHECK(f.mutex_trylock(handle + 1, &locked) == LAPI_ERR_HNDL_INVALID && la.lock.word == 0);
+    CHECK(f.mutex_lock(handle + 1) == LAPI_ERR_HNDL_INVALID && la.lock.word == 0);
+    CHECK(f.mutex_unlock(handle + 1) == LAPI_ERR_HNDL_INVALID && la.lock.word == 0);
+    for (int tried = 0; tried < 2; tried++) {
+        for (int i = 0; i < 2; i++) {
+            CHECK((tried == i ? f.mutex_trylock(handle, &locked) : f.mutex_lock(handle)) ==
+                  LAPI_SUCCESS);
+            CHECK(locked == (tried == i ? 1 : locked) && la.lock.word == 1);
+            CHECK(f.mutex_getowner(handle, &mine) == LAPI_SUCCESS && mine == 1);
+        }
+        awaited.value = 0;
+        pauses_left = 3;
+        at_pause = look_at_the_free_lock;
+        CHECK(LAPI_Waitcntr(handle, &awaited, 1, NULL) == LAPI_SUCCESS && pauses_left == 0);
+        at_pause = NULL;
+        CHECK(la.lock.depth == 2 && la.lock.program_depth == 2 && !la_may_wait());
+        CHECK(f.mutex_unlock(handle) == LAPI_SUCCESS && la.lock.word == 1);
+        CHECK(f.mutex_unlock(handle) == LAPI_SUCCESS && la.lock.word == 0);
+        CHECK(la.lock.depth == 0 && la.lock.program_depth == 0 && la.lock.owner == NULL);
+    }
+    la.lock.word = 1; /* another thread has it */
+    la.lock.owner = &other;
+    CHECK(f.mutex_trylock(handle, &locked) == LAPI_SUCCESS && locked == 0);
+    CHECK(f.mutex_getowner(handle, &mine) == LAPI_SUCCESS && mine == 0);
+    CHECK(la.lock.word == 1 && la.lock.owner == &other && la.lock.program_depth == 0);
+    la.lock.word = 0;
+    la.lock.owner = NULL;
+    CHECK(f.mutex_lock(handle) == LAPI_SUCCESS && LAPI_Probe(handle) == LAPI_SUCCESS);
+    ends = ALL; /* the end releases it */
+    settle();
+    CHECK(LAPI_Term(handle) == LAPI_SUCCESS && la.lock.word == 0 && la.lock.program_depth == 0);
+    CHECK(nothing_is_left(0, lowest_free_fd()));
+}
+
+static void release_lock(void)
+{
+    CHECK(la.lock.waiters == 1 && la.lock.word == 1);
+    la.lock.word = 0;
+}
+
+static void serve_at_last(void)
+{
+    CHECK(la.lock.word == 0 && la.lock.owner == NULL);
+    if (--pauses_left == 0)
+        la.lock.served++;
+}
+
+/* Who waits for the lock sleeps, is woken, and gets it from a call that polls for long. */
+static void threads_wait_for_the_lock(void)
+{
+    begin();
+    uint32_t served = la.lock.served;
+    la.lock.word = 1;
+    at_futex_wait = release_lock;
+    num_wakes = 0;
+    CHECK(LAPI_Probe(handle) == LAPI_SUCCESS && la.lock.word == 0 && la.lock.waiters == 0);
+    CHECK(la.lock.served == served + 1 && num_wakes == 0);
+    at_futex_wait = NULL;
+    la.lock.waiters = 1;
+    CHECK(LAPI_Probe(handle) == LAPI_SUCCESS && num_wakes > 0);
+    at_yield = serve_at_last;
+    for (int how = 0; how < 3; how++) { /* served, not served, in a handler */
+        pauses_left = how == 0 ? 3 : 0;
+        la_lock();
+        la.dispatching = how == 2;
+        num_yields = 0;
+        la_lock_yield_if_contended();
+        CHECK(num_yields == (how == 0 ? 3 : how == 1 ? 1000 : 0));
+        CHECK(la.lock.word == 1 && la.lock.depth == 1);
+        la.dispatching = false;
+        la_unlock();
+    }
+    la.lock.waiters = 0;
+    num_yields = 0;
+    la_lock();
+    la_lock_yield_if_contended();
+    la_unlock();
+    CHECK(num_yields == 0);
+    at_yield = NULL;
     end();
 }
 
@@ -2795,6 +3133,22 @@ static void shuffled_records_arrive(void)
     for (int i = 0; i < 100; i++)
         progress();
     CHECK(tgt.value == 32 && la.control.words->freed[0] == 32 && la.dispatch.num_ready == 0);
+    int waited = 0; /* also those that are found in memory, which wait at times */
+    for (uint32_t i = 0; i < 64; i++) {
+        struct la_record *at = own_slot((32 + i) % LA_LANE_SLOTS);
+        int before = tgt.value;
+        *at = (struct la_record){.kind = LA_PUT, .flags = LA_INLINE, .rank = TO, .seq = 33 + i};
+        at->tgt_cntr = (uintptr_t)&tgt;
+        for (int polls = 0; tgt.value == before && polls < 1000; polls++) {
+            la_lock();
+            la_progress();
+            la_unlock();
+            waited += tgt.value == before;
+        }
+        put_arrives((uint8_t *)at + 64);
+        progress();
+    }
+    CHECK(waited > 0 && tgt.value == 96);
     end();
 }
 
@@ -2819,8 +3173,8 @@ int main(void)
     data = mmap(NULL, BIG, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(data != MAP_FAILED);
     num_maps = 0;
-    arguments_of_init();
     starts_fail_everywhere();
+    arguments_of_init();
     records_have_forms();
     long_headers_say_what_replies_are_for();
     private_lanes_are_full();
@@ -2838,6 +3192,7 @@ int main(void)
     fragments_fail();
     vectors_arrive();
     records_are_executed_in_order();
+    queues_go_in_batches();
     notices_and_lanes();
     arguments_are_checked();
     active_messages_of_each_kind();
@@ -2849,6 +3204,7 @@ int main(void)
     waiting_messages_keep_their_bytes();
     handlers_send_first();
     requests_run_out();
+    handlers_wait_for_requests();
     handlers_that_wait_get_an_entry();
     reports_of_chunks();
     requests_are_told_apart();
@@ -2869,6 +3225,10 @@ int main(void)
     waiting_calls_sleep();
     the_interrupt_thread_polls();
     fences_wait_for_slots();
+    fences_wait_for_little();
+    barriers_of_tasks_that_are_gone();
+    programs_hold_the_lock();
+    threads_wait_for_the_lock();
     what_programs_ask();
     return 0;
 }
