@@ -91,7 +91,7 @@ static uint32_t handle_batch(void)
 static bool may_handle_inline(const struct la_record *rec)
 {
     return la.dispatch.num_ready == 0 && rec->flags == LA_INLINE &&
-           rec->kind - LA_AM <= LA_PUT - LA_AM && rec->rank < la.job.procs &&
+           (rec->kind == LA_AM || rec->kind == LA_PUT) && rec->rank < la.job.procs &&
            la_record_fits_inline(rec) && !la.dispatching && la.dispatch.shuffle == 0 &&
            la_can_execute(rec->kind == LA_AM);
 }

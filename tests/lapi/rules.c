@@ -1066,6 +1066,37 @@ static void queues_go_in_batches(void)
     end();
 }
 
+/* Records that are found in memory are checked, too. */
+static void records_in_memory_are_checked(void)
+{
+    static const struct la_record bad[] = {
+        {.kind = 0, .flags = LA_INLINE, .rank = TO, .data_len = 8},
+        {.kind = LA_LAST_KIND + 1, .flags = LA_INLINE, .rank = TO, .data_len = 8},
+        {.kind = LA_PUT, .flags = LA_INLINE, .rank = PROCS, .data_len = 8},
+        {.kind = LA_PUT, .flags = LA_INLINE, .rank = TO, .data_len = 25},
+        {.kind = LA_PUT, .flags = LA_INLINE, .rank = TO, .data_len = 8, .uhdr_len = 24},
+        {.kind = LA_PUT, .flags = LA_INLINE | LA_WANTS_CMPL, .rank = TO, .data_len = 8}};
+    enum { NUM_BAD = sizeof(bad) / sizeof(bad[0]) };
+
+    begin_receiving();
+    memset(data, 7, 32);
+    for (uint32_t i = 0; i <= NUM_BAD; i++) {
+        struct la_record *at = own_slot(i);
+        *at = i < NUM_BAD ? bad[i] : bad[3];
+        at->tgt_addr = (uintptr_t)data;
+        if (i == NUM_BAD)
+            at->data_len = 24;
+        at->seq = i + 1;
+        forget();
+        progress();
+        CHECK((lines == 1) == (i < NUM_BAD) && (data[0] == 7) == (i < NUM_BAD));
+        CHECK(i == NUM_BAD || strstr(line, "dropped an invalid record"));
+        put_arrives((uint8_t *)at + 64);
+    }
+    CHECK(la.control.words->freed[0] == NUM_BAD + 1);
+    end();
+}
+
 /* Of notices only those of puts tell of records. Each lane counts its own slots. */
 static void notices_and_lanes(void)
 {
@@ -3193,6 +3224,7 @@ int main(void)
     vectors_arrive();
     records_are_executed_in_order();
     queues_go_in_batches();
+    records_in_memory_are_checked();
     notices_and_lanes();
     arguments_are_checked();
     active_messages_of_each_kind();
