@@ -13,6 +13,8 @@
 
 enum { INTS = 50, LISTED = 5 };
 
+#define OK(call) CHECK((call) == MPI_SUCCESS)
+
 static MPI_Comm comm;
 static int out[2 * INTS], in[2 * INTS], all[2 * INTS], sent, received, rounds;
 
@@ -39,7 +41,7 @@ static void start(unsigned int which)
     received = -1;
     for (int i = 0; i < 4; i++)
         if (which >> i & 1)
-            MPI_Start(&requests[i]);
+            OK(MPI_Start(&requests[i]));
 }
 
 /* What was started has arrived, and nothing else. */
@@ -72,14 +74,14 @@ static void check_inactive(void)
         MPI_Status status;
         CHECK(requests[i] != MPI_REQUEST_NULL);
         memset(&status, 1, sizeof(status));
-        MPI_Test(&requests[i], &flag, &status);
+        OK(MPI_Test(&requests[i], &flag, &status));
         CHECK(flag);
         check_empty(&status);
         memset(&status, 1, sizeof(status));
-        MPI_Wait(&requests[i], &status);
+        OK(MPI_Wait(&requests[i], &status));
         check_empty(&status);
         flag = 0;
-        MPI_Request_get_status(requests[i], &flag, &status);
+        OK(MPI_Request_get_status(requests[i], &flag, &status));
         CHECK(flag);
     }
     CHECK(requests[4] == MPI_REQUEST_NULL);
@@ -94,13 +96,13 @@ static void one_by_one(unsigned int which)
             continue;
         if (rounds % 3 == 0)
             while (!flag)
-                MPI_Request_get_status(requests[i], &flag, &status);
+                OK(MPI_Request_get_status(requests[i], &flag, &status));
         flag = 0;
         if (rounds % 2)
             while (!flag)
-                MPI_Test(&requests[i], &flag, &status);
+                OK(MPI_Test(&requests[i], &flag, &status));
         else
-            MPI_Wait(&requests[i], &status);
+            OK(MPI_Wait(&requests[i], &status));
         if (i % 2 == 0)
             check_empty(&status);
     }
@@ -114,9 +116,9 @@ static void together(unsigned int which)
     memset(statuses, 1, sizeof(statuses));
     if (rounds % 2)
         while (!flag)
-            MPI_Testall(LISTED, requests, &flag, statuses);
+            OK(MPI_Testall(LISTED, requests, &flag, statuses));
     else
-        MPI_Waitall(LISTED, requests, rounds % 4 ? statuses : MPI_STATUSES_IGNORE);
+        OK(MPI_Waitall(LISTED, requests, rounds % 4 ? statuses : MPI_STATUSES_IGNORE));
     for (int i = 0; i < LISTED && (rounds % 2 || rounds % 4); i++)
         if (!(which >> i & 1) || i % 2 == 0)
             check_empty(&statuses[i]);
@@ -129,19 +131,19 @@ static void any(unsigned int which)
         int index = -7, flag = 0;
         if (rounds % 2)
             while (!flag)
-                MPI_Testany(LISTED, requests, &index, &flag, &status);
+                OK(MPI_Testany(LISTED, requests, &index, &flag, &status));
         else
-            MPI_Waitany(LISTED, requests, &index, &status);
+            OK(MPI_Waitany(LISTED, requests, &index, &status));
         CHECK(index >= 0 && index < 4 && (left >> index & 1));
         if (index % 2 == 0)
             check_empty(&status);
         left &= ~(1u << index);
     }
     int index = -7, flag = 0;
-    MPI_Testany(LISTED, requests, &index, &flag, MPI_STATUS_IGNORE);
+    OK(MPI_Testany(LISTED, requests, &index, &flag, MPI_STATUS_IGNORE));
     CHECK(flag && index == MPI_UNDEFINED);
     index = -7;
-    MPI_Waitany(LISTED, requests, &index, MPI_STATUS_IGNORE);
+    OK(MPI_Waitany(LISTED, requests, &index, MPI_STATUS_IGNORE));
     CHECK(index == MPI_UNDEFINED);
 }
 
@@ -154,9 +156,9 @@ static void some(unsigned int which)
         MPI_Status *to = rounds % 4 < 2 ? statuses : MPI_STATUSES_IGNORE;
         n = -7;
         if (rounds % 2)
-            MPI_Testsome(LISTED, requests, &n, indices, to);
+            OK(MPI_Testsome(LISTED, requests, &n, indices, to));
         else
-            MPI_Waitsome(LISTED, requests, &n, indices, to);
+            OK(MPI_Waitsome(LISTED, requests, &n, indices, to));
         CHECK(n >= 0 && n <= 4 && (n > 0 || rounds % 2));
         for (int i = 0; i < n; i++) {
             CHECK(indices[i] >= 0 && indices[i] < 4 && (left >> indices[i] & 1));
@@ -165,10 +167,10 @@ static void some(unsigned int which)
                 check_empty(&statuses[i]);
         }
     }
-    MPI_Testsome(LISTED, requests, &n, indices, MPI_STATUSES_IGNORE);
+    OK(MPI_Testsome(LISTED, requests, &n, indices, MPI_STATUSES_IGNORE));
     CHECK(n == MPI_UNDEFINED);
     n = 0;
-    MPI_Waitsome(LISTED, requests, &n, indices, MPI_STATUSES_IGNORE);
+    OK(MPI_Waitsome(LISTED, requests, &n, indices, MPI_STATUSES_IGNORE));
     CHECK(n == MPI_UNDEFINED);
 }
 

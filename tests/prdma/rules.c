@@ -571,6 +571,15 @@ static bool is_registered(utofu_stadd_t at, size_t size)
     return false;
 }
 
+/* Is exactly this registered? */
+static bool is_region(const void *at, size_t size)
+{
+    for (int i = 0; i < REGIONS; i++)
+        if (regions[i].at == at && regions[i].size == size && size != 0)
+            return true;
+    return false;
+}
+
 int utofu_get_onesided_tnis(utofu_tni_id_t **tnis, size_t *num)
 {
     if (is_to_fail(&fail_call))
@@ -1017,6 +1026,7 @@ static const struct method_case {
     {PR_AUTO, 5, 4, NONE, L, PR_MRC, 1, "0 times"},
     {PR_AUTO, 12, 2, PR_FAST, L, PR_MID, 2, "0 times"},
     {PR_AUTO, 1, 4, NONE, L, PR_MRC, 1, "0 times"},
+    {PR_AUTO, 3, 2, NONE, L, PR_MID, 2, "0 times"}, /* at least two */
     {PR_AUTO, 12, 4, NONE, 8192, PR_EAGER, 0, "method eager, 0 VCQs"},
     {PR_AUTO, 12, 4, NONE, 8193, PR_FAST, 3, "method fast"},
     {PR_EAGER, 12, 4, NONE, 65528, PR_EAGER, 0, "0 times"},
@@ -1450,6 +1460,44 @@ static void blocks_are_cut_at_pages(void)
     CHECK(!pr_edge_is_page_aligned(&most));
 }
 
+/* Blocks up to a length are copied, longer ones are not. */
+static void short_blocks_are_copied(void)
+{
+    static const int to[] = {1};
+    static const size_t bytes[] = {L};
+
+    for (int longer = 0; longer < 2; longer++) {
+        set_graph(1, to, bytes);
+        set_method(PR_FAST);
+        pr_settings.copy = L - longer;
+        struct pr_request *r = make();
+        CHECK(r->in[0].staged == !longer && r->out[0].staged == !longer);
+        CHECK(r->copies == !longer);
+        destroy(r);
+    }
+}
+
+/* What a receiver wants to stage is within the block. */
+static void ends_lie_within_blocks(void)
+{
+    static const struct {
+        size_t head, tail;
+        bool fit;
+    } cases[] = {{0, 0, true},    {60, 40, true},       {60, 41, false},
+                 {100, 0, true},  {101, 0, false},      {0, 100, true},
+                 {0, 101, false}, {SIZE_MAX, 1, false}, {1, SIZE_MAX, false}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        for (unsigned int bad = 0; bad < 2; bad++) {
+            struct pr_put puts[] = {{.bytes = 100}, {.bytes = 100}};
+            struct pr_target target = {.puts = puts, .num_puts = 2};
+            struct pr_place places[2] = {{0}, {0}};
+            places[bad].head = cases[i].head;
+            places[bad].tail = cases[i].tail;
+            CHECK(pr_split_ends_fit(&target, places) == cases[i].fit);
+        }
+}
+
 static void senders_put_three_parts(void)
 {
     struct pr_put *block = calloc(2, sizeof(*block));
@@ -1619,7 +1667,7 @@ static void looks_are_cheap(void)
 
 static void rounds_fail(void)
 {
-    for (int kind = 0; kind < 7; kind++) {
+    for (int kind = 0; kind < 9; kind++) {
         struct pr_request *r = start_one(PR_FAST);
         utofu_vcq_hdl_t group = r->xfer.groups[1].vcq.hdl, free_mode = pr_engine.free.hdl;
         int error = UTOFU_ERR_MRQ_PEER, rank = NONE;
@@ -1640,6 +1688,12 @@ static void rounds_fail(void)
         if (kind == 6) { /* the first error counts */
             add_mrq(free_mode, UTOFU_ERR_MRQ_PEER, UTOFU_MRQ_TYPE_LCL_PUT, id_of(rank = 1));
             add_mrq(free_mode, UTOFU_ERR_MRQ_RMT_STADD, UTOFU_MRQ_TYPE_LCL_PUT, id_of(2));
+        }
+        if (kind == 7) /* a probe to the last one */
+            add_mrq(free_mode, error, UTOFU_MRQ_TYPE_LCL_PUT, id_of(rank = 2));
+        if (kind == 8) { /* rank 0 is one, too */
+            r->xfer.peers[0].rank = rank = 0;
+            add_mrq(free_mode, error, UTOFU_MRQ_TYPE_LCL_PUT, id_of(1));
         }
         pr_engine_poll();
         has_events = true;
@@ -2313,6 +2367,8 @@ static void ends_are_copied(void)
         struct pr_request *r = make();
         block_offset = 0;
         CHECK(r->in[0].head == cases[i].head && r->in[0].tail == cases[i].tail);
+        const char *whole = in_memory + cases[i].offset + cases[i].head;
+        CHECK(is_region(whole, cases[i].bytes - cases[i].head - cases[i].tail));
         memset(in_memory, 0, BLOCK);
         CHECK(pr_request_start(r) == MPI_SUCCESS);
         memset(r->stage + r->in[0].stage, 4, cases[i].head + cases[i].tail);
@@ -2473,6 +2529,8 @@ int main(void)
     blocks_of_descriptors();
     long_blocks_go_in_pieces();
     blocks_are_cut_at_pages();
+    short_blocks_are_copied();
+    ends_lie_within_blocks();
     senders_put_three_parts();
     receivers_are_ready();
     rounds_follow_each_other();
