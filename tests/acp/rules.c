@@ -1380,6 +1380,16 @@ static void early_barrier(void)
     acp_sync();
 }
 
+static uint32_t kept_ops;
+
+static void free_operations_later(int64_t us)
+{
+    (void)us;
+    fake_clock_pass_ms(300);
+    if (--waits_left == 0)
+        al_port(0)->num_free = kept_ops;
+}
+
 static void barriers_check_what_arrives(void)
 {
     begin();
@@ -1397,6 +1407,14 @@ static void barriers_check_what_arrives(void)
     automatic = true;
     settle();
     CHECK(ends_job(early_barrier, "number of barrier"));
+    kept_ops = al_port(0)->num_free; /* without a free operation the others are told later */
+    al_port(0)->num_free = 0;
+    waits_left = 20;
+    at_wait = free_operations_later;
+    forget();
+    CHECK(acp_sync() == 0 && waits_left <= 0);
+    at_wait = NULL;
+    CHECK(lines > 0 && lines < 5 && strstr(all_lines, "acp_sync: has waited 3 s to notify rank 2"));
     settle_by_hand();
     end();
 }

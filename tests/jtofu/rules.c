@@ -132,11 +132,13 @@ int utofu_compat_job(struct utofu_job *job)
     return has_no_job ? UTOFU_ERR_FATAL : UTOFU_SUCCESS;
 }
 
+static bool nodes_run_back; /* the first rank is on the last node */
+
 int utofu_compat_rank_node(uint32_t rank, uint32_t *node, uint8_t coords[])
 {
     uint32_t n = rank / job_ppn;
 
-    *node = 3 * n + 5;
+    *node = nodes_run_back ? 1000 - 3 * n : 3 * n + 5;
     jt_map_place(n, 24, 24, coords);
     return has_no_nodes ? UTOFU_ERR_FATAL : UTOFU_SUCCESS;
 }
@@ -382,11 +384,14 @@ static void shapes_and_products(void)
                  {"5x6x7", 3, true, {5, 6, 7}},     {"5x6x7", 2, false, {5, 6, 1}},
                  {"5x", 3, false, {5, 1, 1}},       {"x5", 3, false, {1, 1, 1}},
                  {"0", 1, false, {1, 1, 1}},        {"16777216", 1, true, {16777216, 1, 1}},
-                 {"16777217", 1, false, {1, 1, 1}}, {"9", 1, true, {9, 1, 1}}};
+                 {"16777217", 1, false, {1, 1, 1}}, {"9", 1, true, {9, 1, 1}},
+                 {" 5", 1, false, {1, 1, 1}},       {"+5", 1, false, {1, 1, 1}},
+                 {"/", 1, false, {1, 1, 1}},        {":", 1, false, {1, 1, 1}}};
     uint32_t numbers[3];
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        numbers[0] = numbers[1] = numbers[2] = 1;
+        for (int k = 0; k < 3; k++)
+            numbers[k] = k < cases[i].most ? 77 : 1;
         CHECK(jt_shape_parse(cases[i].text, cases[i].most, numbers) == cases[i].good);
         CHECK(memcmp(numbers, cases[i].numbers, sizeof(numbers)) == 0);
     }
@@ -888,6 +893,18 @@ static void own_map_with_shape(size_t i)
     free(bytes);
     CHECK(jtofu_query_sys_torus(&torus) == 0 && memcmp(torus.a, "\1\1\1\0\1\0", 6) == 0);
     CHECK(jtofu_query_sys_size(&extents) == 0 && memcmp(extents.a, "\1\1\1\2\3\2", 6) == 0);
+}
+
+/* Nodes have the order of their numbers in uTofu. */
+static void own_map_with_nodes_backwards(void)
+{
+    job_size = 14;
+    job_ppn = 3;
+    job_rank = 13;
+    nodes_run_back = true;
+    for (uint32_t r = 0; r < 14; r++)
+        CHECK(jtofu_query_log_coords(4711, r, &some_log) == JTOFU_SUCCESS &&
+              some_log.a[0] == 4 - r / 3);
 }
 
 static void own_maps(void)
@@ -1423,14 +1440,16 @@ int main(int argc, char **argv)
     const size_t cases = sizeof(own_cases) / sizeof(own_cases[0]);
 
     (void)argc, (void)argv;
-    for (size_t i = 0; i <= cases; i++) { /* the own map is made once in a process */
+    for (size_t i = 0; i <= cases + 1; i++) { /* the own map is made once in a process */
         pid_t child = fork();
         int status = 1;
         if (child == 0) {
             if (i < cases)
                 own_map_with_shape(i);
-            else
+            else if (i == cases)
                 own_maps();
+            else
+                own_map_with_nodes_backwards();
             exit(0);
         }
         CHECK(waitpid(child, &status, 0) == child && status == 0);
