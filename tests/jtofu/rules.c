@@ -854,6 +854,26 @@ static void jobs_without_memory(void)
     free(other_map);
 }
 
+/* A job without a number gets the first one that fits, and no other call gives it one. */
+static void jobs_get_their_numbers(void)
+{
+    make_map_of("2", &one_map);
+    make_map_of("5", &other_map);
+    CHECK(jtofu_initialize(0, 1, one_map) == JTOFU_SUCCESS);
+    CHECK(jtofu_initialize(9, 0, one_map) == JTOFU_ERR_INVALID_ARG);
+    CHECK(jtofu_query_log_coords(9, 0, &some_log) == JTOFU_ERR_INVALID_ARG);
+    CHECK(jtofu_initialize(7, 1, one_map) == JTOFU_SUCCESS);
+    CHECK(jtofu_query_log_coords(7, 0, &some_log) == JTOFU_SUCCESS);
+    CHECK(jtofu_query_log_coords(0, 0, &some_log) == JTOFU_SUCCESS);
+    CHECK(jtofu_initialize(8, 1, one_map) == JTOFU_ERR_INVALID_ARG);
+    CHECK(jtofu_add_job(7, other_map) == JTOFU_ERR_INVALID_ARG);
+    CHECK(jtofu_delete_job(7) == JTOFU_ERR_INVALID_ARG && strstr(line, "jtofu_finalize forgets"));
+    CHECK(jtofu_delete_job(8) == JTOFU_ERR_INVALID_ARG && strstr(line, "was not given"));
+    CHECK(jtofu_finalize() == JTOFU_SUCCESS && jtofu_finalize() == JTOFU_SUCCESS);
+    free(one_map);
+    free(other_map);
+}
+
 /*
  * The map of this process
  */
@@ -1466,6 +1486,7 @@ int main(int argc, char **argv)
     queries_are_done_before_the_lock_is_free();
     errors_leave_the_lock_free();
     jobs_without_memory();
+    jobs_get_their_numbers();
     values_of_all_types();
     strings_and_objects();
     stores_may_be_full();
