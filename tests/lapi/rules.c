@@ -3199,6 +3199,17 @@ static void what_programs_ask(void)
     shuffled_records_arrive();
 }
 
+static void how_calls_wait(void)
+{
+    waiting_calls_sleep();
+    the_interrupt_thread_polls();
+    fences_wait_for_slots();
+    fences_wait_for_little();
+    barriers_of_tasks_that_are_gone();
+    programs_hold_the_lock();
+    threads_wait_for_the_lock();
+}
+
 int main(void)
 {
     data = mmap(NULL, BIG, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -3254,13 +3265,7 @@ int main(void)
     progress_polls_from_time_to_time();
     notices_follow_records();
     records_wait_for_entries();
-    waiting_calls_sleep();
-    the_interrupt_thread_polls();
-    fences_wait_for_slots();
-    fences_wait_for_little();
-    barriers_of_tasks_that_are_gone();
-    programs_hold_the_lock();
-    threads_wait_for_the_lock();
+    how_calls_wait();
     what_programs_ask();
     return 0;
 }
