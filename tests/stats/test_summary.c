@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +60,15 @@ void __wrap_ut_stats_totals(uint64_t totals[UT_NUM_COUNTERS])
 {
     memset(totals, 0, UT_NUM_COUNTERS * sizeof(*totals));
     totals[UT_COUNT_PUTS] = 100;
+}
+
+static bool reads_single_bytes; /* of what is there, the process sees one byte at a time */
+
+ssize_t __real_recv(int fd, void *to, size_t size, int flags);
+ssize_t __wrap_recv(int fd, void *to, size_t size, int flags);
+ssize_t __wrap_recv(int fd, void *to, size_t size, int flags)
+{
+    return __real_recv(fd, to, reads_single_bytes && size > 1 ? 1 : size, flags);
 }
 
 /*
@@ -307,6 +317,7 @@ Test(summary, bytes_may_come_one_by_one)
     uint8_t *packed = pack(1, 2, &size);
     struct head h[2] = {{MAGIC, CHILD, 0, 1, 0}, {MAGIC, RECORD, (uint32_t)size, 1, 0}};
 
+    reads_single_bytes = true;
     start(0, 2);
     h[0].token = own.token;
     int fd = connect_to_process(), yes = 1;
