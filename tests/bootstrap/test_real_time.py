@@ -17,8 +17,8 @@ import time
 PRIORITY, OWN_PRIORITY, SKIPPED = 10, 50, 77
 PR_SET_CHILD_SUBREAPER = 36
 DEADLINE_S = 20  # not scaled: longer would disturb the machine
-STARVED_S = 0.2  # a process with SCHED_IDLE that runs less in that time has not got the core; it gets 1 s, the
-# share that the kernel keeps from real-time processes, if the test has the machine for itself
+STARVED = 0.01  # a process with SCHED_IDLE that runs for a smaller part of the time has not got the core; it gets 0.05,
+# the share that the kernel keeps from real-time processes, if the test has the machine for itself
 OTHER_POLICY = '[ "$UTOFU_RANK" != "$1" ] || chrt $2 $$; exec "$0"'
 SPIN = ["sh", "-c", "while :; do :; done"]
 
@@ -106,13 +106,15 @@ def start(cpu, command):
     return pid
 
 
-def await_end(pid):
+def await_end(pid, look=None):
     """The exit status, or None after the deadline."""
     end = time.monotonic() + DEADLINE_S
     while time.monotonic() < end:
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
             return os.waitstatus_to_exitcode(status)
+        if look:
+            look()
         time.sleep(0.01)
     return None
 
@@ -135,17 +137,24 @@ def await_ranks(pid, name):
     return []
 
 
-def is_starved():
-    """Have other programs taken the core from a process of the job that runs only when nobody else does?"""
-    for pid in descendants(os.getpid()):
-        try:
-            fields = fields_of(pid)
-            seconds = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-            if os.sched_getscheduler(pid) == os.SCHED_IDLE and seconds < STARVED_S:
-                return True
-        except (OSError, ValueError):
-            continue
-    return False
+class IdleProcess:
+    """Of a job: the process that runs only when nobody else does. How long has it run?"""
+
+    def __init__(self):
+        self.begun, self.seconds = time.monotonic(), None
+
+    def look(self):
+        for pid in descendants(os.getpid()):
+            try:
+                if os.sched_getscheduler(pid) == os.SCHED_IDLE:
+                    fields = fields_of(pid)
+                    self.seconds = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+            except (OSError, ValueError):
+                continue
+
+    def is_starved(self):
+        """Have other programs taken the core from it?"""
+        return self.seconds is not None and self.seconds < STARVED * (time.monotonic() - self.begun)
 
 
 def check(name, holds, found):
@@ -164,10 +173,12 @@ def main():
             return 1
     for rank in "0", "1":
         for policy in "-f -p 5", "-i -p 0":
-            status = await_end(start(cpu, [utofurun, "-n", "2", "sh", "-c", OTHER_POLICY, polls, rank, policy]))
-            starved = status is None and is_starved()
+            idle = IdleProcess()
+            job = start(cpu, [utofurun, "-n", "2", "sh", "-c", OTHER_POLICY, polls, rank, policy])
+            status = await_end(job, idle.look)
+            starved = idle.is_starved()
             end_all()
-            if starved:
+            if status != 0 and starved:
                 print(f"not judged: chrt {policy} of rank {rank}, as other programs leave it no time", flush=True)
                 continue
             if check(f"ends while rank {rank} has chrt {policy}", status == 0, status):
