@@ -219,6 +219,7 @@ Test(engine, remote_notice_waits_for_local_ones)
     vcq.mrq = calloc(8, sizeof(*vcq.mrq));
     vcq.mrq_mask = 7;
     vcq.mrq_alarm = 8;
+    ut_lock(&vcq.lock);
     to_peer.peer = 77;
     for (unsigned int i = 0; i < 4; i++) {
         to_peer.lcl_notices_begun = table[i].begun;

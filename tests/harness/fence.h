@@ -8,6 +8,7 @@
 #ifndef UT_TEST_FENCE_H
 #define UT_TEST_FENCE_H
 
+#include <malloc.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,7 +106,8 @@ static inline void *fence_realloc(void *at, size_t size)
     void *to = fence_malloc(size);
 
     if (to && at) {
-        size_t before = fence_of(at).size & ((1ull << 44) - 1);
+        struct fence f = fence_of(at);
+        size_t before = f.base ? f.size & ((1ull << 44) - 1) : malloc_usable_size(at);
         memcpy(to, at, before < size ? before : size);
         fence_free(at);
     }

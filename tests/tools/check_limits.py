@@ -25,7 +25,7 @@ BY_SCRIPT = """adapter/daemon.c api/waits.c bootstrap/bad_record.c bootstrap/def
     fabric/with_fabric.c faults/storm.c faults/two_ends.c faults/under_fire.c rxe/silence.c rxe/survivors.c rxe/turns.c
     lives/peers.c slurm/leaving.c slurm/waiting.c soak/soak.c""".split()
 # walk/walk.c has it for them.
-WALKS = ["walk/walk_ofi.c", "walk/walk_shm.c", "walk/walk_udcm.c"]
+WALKS = ["walk/walk_ofi.c", "walk/walk_shm.c", "walk/walk_udcm.c", "walk/walk_verbs.c"]
 WITHOUT = [*ENDS, *BY_SCRIPT, *WALKS]
 
 
