@@ -10,7 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "record/format.h"
 #include "record/hold.h"
+#include "record/tape.h"
 #include "utofu.h"
 
 TestSuite(offered);
@@ -129,6 +131,43 @@ Test(offered, nothing_without_a_recording)
     cr_assert_eq(utofu_post_toq(vcq, desc, size, NULL), 0);
     poll_tcq();
     cr_assert_eq(offered.count, 0);
+}
+
+static uint64_t take_number(const uint8_t **at)
+{
+    uint64_t value = 0;
+
+    for (unsigned int shift = 0;; shift += 7) {
+        uint8_t byte = *(*at)++;
+        value |= (uint64_t)(byte & 0x7f) << shift;
+        if (byte < 0x80)
+            return value;
+    }
+}
+
+/* What the program does between two calls is told by the record of the second one. The third put of
+ * a loop has no site of its own to tell. */
+Test(offered, time_before_a_put_is_in_its_record)
+{
+    const uint64_t computed = 1ull << 30;
+
+    open_vcq(true);
+    for (int i = 0; i < 4; i++) {
+        ut_tape_clock.off_cpu = UINT64_MAX; /* nothing is long enough for the thread's CPU time */
+        if (ut_tape_own)
+            ut_tape_own->last_end -= computed;
+        uint32_t used = ut_tape_own ? ut_tape_own->used : 0;
+        cr_assert_eq(utofu_put(vcq, id, stadd, stadd + 4096, 24, 0, FLAGS, NULL), 0);
+        const uint8_t *at = ut_tape_own->bytes + used;
+        if (i == 3) {
+            cr_assert_eq(*at++, UT_RECORD_PUT | UT_RECORD_AGAIN);
+            take_number(&at); /* since the call before */
+            cr_assert_geq(take_number(&at), computed);
+        }
+        cr_assert_eq(ut_tape_own->pending, 0, "nothing is left for the next call");
+        poll_tcq();
+    }
+    close_vcq();
 }
 
 /* The entries that are not polled stay, where another put has no room. */
