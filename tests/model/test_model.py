@@ -289,12 +289,24 @@ def test_sums(folder):
     wait.threads[0].timed(recordings.NOP, number_of_nop(wait), compute=5000)
     near("compute counts as often as asked", time_of(folder, wait, "--compute", "2")
          - time_of(folder, wait), 10000, 0.001)
+    took = [time_of(folder, nop_beside_a_relay(sps)) for sps in (0, 3)]
+    check("a NOP that says SPS allows nobody to start", took[0] == took[1], took)
 
 
-def number_of_nop(job, rank=0):
+def number_of_nop(job, rank=0, sps=0):
     """The body of a NOP."""
     index = job.threads[rank].define_vcq((rank, 0, 0))
-    return index + index + recordings.number(0) * 2 + b"\0" + recordings.number(0) * 3
+    return index + index + recordings.number(0) * 2 + bytes([sps]) + recordings.number(0) * 3
+
+
+def nop_beside_a_relay(sps):
+    """Rank 0 has a session-mode VCQ relay a put, and starts a NOP."""
+    job = recordings.Job(12, HEADER)
+    job.session[1, 0, 0] = recordings.SESSION
+    job.threads[1].put((1, 0, 0), (2, 0, 0), 8, job.flag("REMOTE_MRQ_NOTICE"))
+    job.threads[0].put((0, 0, 0), (1, 0, 0), 8, 0, sps=1).timed(recordings.NOP, number_of_nop(job, sps=sps))
+    job.threads[2].mrq((2, 0, 0), "RMT_PUT", (1, 0, 0))
+    return job
 
 
 def timed_puts(measured, count=20):
