@@ -384,6 +384,65 @@ Test(hold, memory_of_what_is_held_no_more_is_deregistered)
     cr_expect_eq(dereg(0, 8, stag, 1), 0);
 }
 
+/*
+ * Two that use the same memory
+ */
+
+struct one {
+    enum ut_desc_kind kind;
+    uint32_t local, remote; /* offsets of 16 bytes */
+};
+
+/* What is reported of the second one, while the first one is held. */
+static unsigned int report_second(const struct one two[2])
+{
+    const utofu_stadd_t stadd = ut_stadd_make(UT_STAG_DYNAMIC_BASE + 3, 1, 0x1200);
+    struct ut_stag_local local = {
+        .base = memory, .size = sizeof(memory), .count = 1, .writable = true};
+    struct ut_stag_table table = {
+        .hot = {.first = stadd, .size = sizeof(memory), .delta = (uintptr_t)local.base - stadd},
+        .hot_local = &local};
+
+    vcq.stags = &table;
+    for (int i = 0; i < 2; i++) {
+        struct ut_slot *slot = ut_vcq_slot(&vcq, vcq.toq_tail++);
+        slot->desc = (struct ut_desc){.kind = (uint8_t)two[i].kind,
+                                      .word = 16,
+                                      .lcl_stadd = stadd + two[i].local,
+                                      .rmt_stadd = stadd + two[i].remote};
+        *ut_check_op_of(&vcq, slot) = (struct ut_check_op){.number = 1};
+        num_reports = 0;
+        ut_check_examine(&vcq, slot, false);
+        cr_assert(i == 1 || num_reports == 0);
+    }
+    vcq.toq_head = vcq.toq_exec = vcq.toq_tail;
+    cr_assert(num_reports == 0 || reported.id == UT_CHECK_LOCAL);
+    return num_reports;
+}
+
+/* Two gets may fill bytes with the same ones of the peer, as blocks of one call do. */
+Test(hold, gets_fill_the_same_memory_with_the_same_bytes)
+{
+    static const struct {
+        struct one two[2];
+        unsigned int reports;
+    } table[] = {{{{UT_DESC_GET, 0, 100}, {UT_DESC_GET, 0, 100}}, 0},
+                 {{{UT_DESC_GET, 0, 100}, {UT_DESC_GET, 8, 108}}, 0},
+                 {{{UT_DESC_GET, 8, 108}, {UT_DESC_GET, 0, 100}}, 0},
+                 {{{UT_DESC_GET, 0, 100}, {UT_DESC_GET, 16, 108}}, 0}, /* other memory */
+                 {{{UT_DESC_GET, 0, 100}, {UT_DESC_GET, 15, 108}}, 1},
+                 {{{UT_DESC_GET, 0, 100}, {UT_DESC_GET, 8, 107}}, 1},
+                 {{{UT_DESC_GET, 0, 100}, {UT_DESC_GET, 0, 200}}, 1},
+                 {{{UT_DESC_PUT, 0, 100}, {UT_DESC_GET, 0, 200}}, 1},
+                 {{{UT_DESC_GET, 0, 100}, {UT_DESC_PUT, 15, 200}}, 1},
+                 /* at both ends */
+                 {{{UT_DESC_PUT, 0, 100}, {UT_DESC_GET, 0, 100}}, 2},
+                 {{{UT_DESC_GET, 8, 108}, {UT_DESC_PUT, 0, 100}}, 2}};
+
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+        cr_expect_eq(report_second(table[i].two), table[i].reports, "%zu", i);
+}
+
 /* The end of a VCQ with a put in this state, which is at the first of two positions. */
 static unsigned int end_with(enum ut_slot_state state, unsigned int flags, bool was_up, bool polled,
                              bool freed)
