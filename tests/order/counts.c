@@ -2,11 +2,12 @@
 /*
  * Counts that are handed over: those of communications in the check mode, when the table of the
  * node's processes is opened while other threads count; those of a VCQ that is freed while another
- * thread adds up all counters.
+ * thread adds up all counters; and a counter of LAPI, with the data that it stands for.
  */
 #include "stats/stats.h"
 #include "vcq/vcq.h"
 
+#include "../../layers/lapi/context.h"
 #include "../../src/check/table.c"
 
 #define SIZE(array) (sizeof(array) / sizeof((array)[0]))
@@ -177,6 +178,32 @@ static void it_is_counted_once(void)
     UV_CHECK(totals[UT_COUNT_PUTS] == before[UT_COUNT_PUTS] + 1);
 }
 
+/*
+ * A counter of a LAPI program, one of whose threads has data arrive
+ */
+
+static lapi_cntr_t counter;
+static uint64_t arrived;
+
+static void make_counter(void)
+{
+    memset(&counter, 0, sizeof(counter));
+    arrived = 0;
+}
+
+static void raise_counter(void)
+{
+    arrived = 1;
+    la_cntr_increment(&counter);
+}
+
+/* As LAPI_Getcntr(). */
+static void read_counter(void)
+{
+    if (__atomic_load_n(&counter.value, __ATOMIC_ACQUIRE) == 1)
+        UV_CHECK(arrived == 1);
+}
+
 static const struct uv_scenario scenarios[] = {
     {"handed_over", make_closed, {count_one, open_table}, all_are_counted, 0, false},
     {"handed_over_by_two",
@@ -194,6 +221,7 @@ static const struct uv_scenario scenarios[] = {
      0,
      false},
     {"vcq_is_freed", make_counted_vcq, {free_counted_vcq, add_up}, it_is_counted_once, 0, false},
+    {"lapi_counter", make_counter, {raise_counter, read_counter}, NULL, 0, false},
 };
 
 int main(int argc, char **argv)
