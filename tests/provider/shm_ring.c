@@ -140,6 +140,9 @@ static void laps_wrap(void)
         sp_ring_slot(ring, first)->state =
             sp_slot_make_state(first + 100 * SP_SLOTS, 0, SP_PHASE_FREE);
         CHECK(sp_ring_is_damaged(ring));
+        sp_ring_slot(ring, first)->state =
+            sp_slot_make_state(first, 7, SP_PHASE_NOTICE + 1); /* there is none */
+        CHECK(sp_ring_is_damaged(ring));
         sp_ring_slot(ring, first)->state = sp_slot_make_state(first, 7, SP_PHASE_READY);
         for (uint64_t i = 0; i < SP_SLOTS; i++)
             take(first + i, 7, SP_PHASE_READY);
