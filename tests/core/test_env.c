@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of environment variables: every type accepts its values and refuses all others. */
 #include <criterion/criterion.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -282,6 +283,21 @@ Test(env, bad_options_are_refused_with_what_is_allowed)
         cr_assert_eq(waitpid(child, &status, 0), child);
         cr_assert_eq(status, 0, "%s=%s", bad[i][0], bad[i][1]);
     }
+}
+
+/* The library needs only one of the two texts, and gives the memory of the other back. */
+Test(env, the_name_of_this_release_takes_precedence)
+{
+    enum { LENGTH = 60000 };
+    static char text[LENGTH + 1];
+
+    setenv("UTOFU_TRACE", "a.json,limit=9", 1);
+    setenv("UTOFU_TRACE_LIMIT", memset(text, '1', LENGTH), 1);
+    size_t before = mallinfo2().uordblks;
+    cr_assert_eq(ut_env_load(), 0, "%s", ut_env_error());
+    cr_assert_lt(mallinfo2().uordblks, before + LENGTH);
+    cr_assert_eq(ut_env_num(UT_ENV_TRACE_LIMIT), 9);
+    cr_assert(ut_env_get(UT_ENV_TRACE_LIMIT)->is_by_old_name);
 }
 
 /* The line of the error ends in its room, and is still told when there are more. */
