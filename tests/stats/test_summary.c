@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -35,6 +36,7 @@ struct head {
 
 static struct ut_job_info job;
 static struct ut_contact own;
+static const char *job_timeout = "60";
 static char printed[1 << 16];
 static FILE *errors;
 static pthread_t finisher;
@@ -78,7 +80,7 @@ ssize_t __wrap_recv(int fd, void *to, size_t size, int flags)
 static void start_with(uint32_t rank, uint32_t size, const uint8_t *ip, const char *launcher)
 {
     setenv("UTOFU_STATS", "job", 1);
-    setenv("UTOFU_JOB_TIMEOUT", "60", 1);
+    setenv("UTOFU_JOB_TIMEOUT", job_timeout, 1);
     cr_assert_eq(ut_env_load(), 0);
     job = (struct ut_job_info){.launcher = launcher, .rank = rank, .size = size};
     cr_assert_eq(ut_summary_open(&job, ip, &own), 0);
@@ -350,6 +352,34 @@ Test(summary, strangers_are_closed)
     }
     report(1, 2);
     cr_assert_not_null(strstr(finish(), "summary of 2 of 2 ranks\n"), "%s", printed);
+}
+
+/* As many connections as the process has room for; the next one is closed. It does not wait longer
+ * for the child that is silent, and closes all. */
+Test(summary, many_strangers_do_not_keep_it, .timeout = 60)
+{
+    enum { MOST = 1024 };
+    static int fd[MOST];
+    struct rlimit files;
+
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &files), 0);
+    if (files.rlim_max < 3 * MOST)
+        cr_skip_test("the limit of open files is low");
+    files.rlim_cur = files.rlim_max;
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &files), 0);
+    job_timeout = "1";
+    start(0, 2);
+    for (int i = 0; i < MOST; i++)
+        fd[i] = connect_to_process();
+    int more = connect_to_process();
+    cr_assert(is_closed(more));
+    close(more);
+    send_head(fd[0], CHILD, own.token, 0);
+    cr_assert_not_null(strstr(finish(), "summary of 1 of 2 ranks; 1 missing"), "%s", printed);
+    for (int i = 0; i < MOST; i++) {
+        cr_assert(is_closed(fd[i]), "%d", i);
+        close(fd[i]);
+    }
 }
 
 /* What a child may send, after it has said that it is one. */
