@@ -6,7 +6,11 @@
  * One process, two VCQs; the fake provider, and a clock that the test moves. Each case is a
  * process, because a peer that was given up may stay so.
  */
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "../../harness/fake_clock.h"
 #include "link/fsm.h"
@@ -203,24 +207,77 @@ static void check_breaks(void)
     CHECK(breaks_left == 2 * UT_FSM_MAX_BREAKS);
 }
 
+/* exit() during a call of another thread: waits longer than a few milliseconds. */
+static pthread_t caller, exiting;
+static bool inside;         /* atomic */
+static bool exits;          /* the caller's thread no longer reads it */
+static unsigned int yields; /* in exit() */
+
+__attribute__((visibility("default"))) int sched_yield(void)
+{
+    if (!exits || !pthread_equal(pthread_self(), exiting))
+        return (int)syscall(SYS_sched_yield);
+    fake_clock_pass_ms(1);
+    if (++yields == 5)
+        _exit(0);
+    return 0;
+}
+
+static void stay_inside(void)
+{
+    __atomic_store_n(&inside, true, __ATOMIC_RELEASE);
+    for (;;)
+        pause();
+}
+
+static void *put_in_thread(void *unused)
+{
+    put_there(notice);
+    return unused;
+}
+
+/* Runs after the library's handler, which has given up. */
+static void fail_at_exit(void)
+{
+    printf("exit() has waited for a call for %u ms\n", yields);
+    fflush(NULL);
+    _exit(1);
+}
+
+static void exit_during_call(void)
+{
+    put_and_wait();
+    fake_on_write = stay_inside;
+    exiting = pthread_self();
+    CHECK(pthread_create(&caller, NULL, put_in_thread, NULL) == 0);
+    while (!__atomic_load_n(&inside, __ATOMIC_ACQUIRE))
+        usleep(100);
+    exits = true;
+    exit(0);
+}
+
 static void run_case(unsigned int number)
 {
     enum { LIMITS = sizeof(limits) / sizeof(limits[0]) };
 
+    if (number == LIMITS + 2)
+        atexit(fail_at_exit); /* before the library's handler */
     pair_open();
     here[0] = 4711;
     if (number < LIMITS)
         check_limit(&limits[number]);
     else if (number == LIMITS)
         check_pauses();
-    else
+    else if (number == LIMITS + 1)
         check_breaks();
+    else
+        exit_during_call();
 }
 
 int main(void)
 {
     static const unsigned int seconds[][2] = {{3, 50}, {40, 7}};
-    enum { CASES = sizeof(limits) / sizeof(limits[0]) + 2 };
+    enum { CASES = sizeof(limits) / sizeof(limits[0]) + 3 };
 
     for (unsigned int i = 0; i < 2 * CASES; i++) {
         char text[16];
