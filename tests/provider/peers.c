@@ -522,9 +522,17 @@ static void *background(void *arg)
     }
 }
 
+static unsigned int timeout_scale(void)
+{
+    const char *scale = getenv("UT_TEST_TIMEOUT_SCALE");
+
+    return scale && atoi(scale) > 0 ? (unsigned int)atoi(scale) : 1;
+}
+
 static void open_provider(void)
 {
-    struct prov_config config = {.wake = wake, .num_tnis = 1, .peer_timeout_ms = 2000};
+    struct prov_config config = {
+        .wake = wake, .num_tnis = 1, .peer_timeout_ms = 2000 * timeout_scale()};
 
     CHECK(ops->open(&config, &prov) == 0, "the provider does not open");
     world->addr_size[rank] = ops->address(prov, world->addr[rank]);
@@ -571,13 +579,6 @@ static void kill_all(int n)
         if (world->pids[i] > 0)
             kill((pid_t)world->pids[i], SIGKILL);
     }
-}
-
-static unsigned int deadline_s(void)
-{
-    const char *scale = getenv("UT_TEST_TIMEOUT_SCALE");
-
-    return 60 * (unsigned int)(scale && atoi(scale) > 0 ? atoi(scale) : 1);
 }
 
 /* The deadline. A test that has come to another barrier since the last one is only slow: on a
@@ -641,7 +642,7 @@ static bool reap(const struct test *t)
 static bool run_one(const struct test *t)
 {
     memset(world, 0, sizeof(*world));
-    world->deadline_s = deadline_s();
+    world->deadline_s = 60 * timeout_scale();
     running = t;
     stands_still = 0;
     fflush(NULL);
