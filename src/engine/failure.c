@@ -391,7 +391,7 @@ static void add_other_cause(struct text *t, const struct ut_failure *why, utofu_
                  s);
         break;
     case UT_CAUSE_LOST:
-        add_text(t, "the connection is lost and could not be restored within %llu s", s);
+        add_text(t, "no connection to it could be made within %llu s", s);
         break;
     case UT_CAUSE_NO_VCQ:
         add_text(t, "its process has no such VCQ, which was freed, or not created within %llu s",

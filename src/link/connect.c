@@ -57,6 +57,7 @@ static void retry_later(struct ut_link *link)
 /* Gives the attempts to connect a new deadline and a new back-off. */
 static void set_deadline(struct ut_link *link, uint64_t limit_ms)
 {
+    link->limit_ms = limit_ms;
     link->deadline_ms = ut_now_ms() + limit_ms;
     link->backoff_ms = 0;
 }
@@ -408,8 +409,7 @@ static void handle_broken(struct ut_link *link)
     else if (link->state == UT_LINK_UP || ut_now_ms() < link->deadline_ms)
         apply_event(link, UT_FSM_BROKEN, NULL);
     else
-        apply_event_with_cause(link, UT_FSM_DEADLINE_PASSED, UT_CAUSE_LOST,
-                               peer_timeout_ms() / 1000);
+        apply_event_with_cause(link, UT_FSM_DEADLINE_PASSED, UT_CAUSE_LOST, link->limit_ms / 1000);
 }
 
 /* The peer rejected the request. After crossed requests the peer rejects once or twice. A peer that
@@ -420,7 +420,7 @@ static void handle_rejected(struct ut_link *link)
         apply_event(link, UT_FSM_REJECTED, NULL);
     else
         apply_event_with_cause(link, UT_FSM_REJECTED_TOO_LONG, UT_CAUSE_LOST,
-                               peer_timeout_ms() / 1000);
+                               (link->limit_ms + peer_timeout_ms()) / 1000);
 }
 
 /* Warns once if the peer has lacked the VCQ for long, and the program seems to have calculated the
@@ -446,7 +446,7 @@ static void warn_no_vcq(struct ut_link *link, uint64_t until)
 /* The peer does not have this VCQ: the program may create the VCQ later, or has freed it. */
 static void handle_no_endpoint(struct ut_link *link)
 {
-    uint64_t until = link->deadline_ms - job_timeout_ms() + peer_timeout_ms();
+    uint64_t until = link->deadline_ms - link->limit_ms + peer_timeout_ms();
 
     if (!link->was_up && ut_now_ms() <= until) {
         warn_no_vcq(link, until);

@@ -112,6 +112,7 @@ struct ut_link {
     uint32_t num_spare;
 
     struct ut_failure why; /* why communications failed last: cause for ut_link_ops.fail_all() */
+    uint64_t limit_ms;     /* how long all attempts to connect may take */
     uint64_t deadline_ms, retry_ms; /* end of all attempts to connect; time of the next attempt */
     uint64_t pause_end_ms;          /* end of the pause of UT_LINK_SILENT */
     uint32_t backoff_ms, pause_ms;  /* pause_ms: length of the last pause */

@@ -63,16 +63,16 @@ static struct ut_link_outcome shortage_outcome(const struct ut_link *link, int r
     if (now < link->deadline_ms)
         return make_outcome(UT_FSM_TRY_LATER, UT_CAUSE_NONE, 0);
     ut_error("link",
-             "this process could not connect to VCQ %016llx in time (UTOFU_JOB_TIMEOUT): %s%s; "
-             "communications with this VCQ fail, later ones try again",
-             (unsigned long long)link->peer, strerror(-rc), ut_fd_limit_remedy(-rc));
+             "this process could not connect to VCQ %016llx within %llu s: %s%s; communications "
+             "with this VCQ fail, later ones try again",
+             (unsigned long long)link->peer, (unsigned long long)link->limit_ms / 1000,
+             strerror(-rc), ut_fd_limit_remedy(-rc));
     return make_outcome(UT_FSM_LOCAL_ERROR, UT_CAUSE_SHORTAGE, 0);
 }
 
 static struct ut_link_outcome send_connect_request(struct ut_link *link, const struct ut_peer *peer,
                                                    uint64_t now)
 {
-    uint64_t timeout_s = ut_env_num(UT_ENV_JOB_TIMEOUT);
     struct ut_hello hello;
     const struct ut_vcq_ep *e =
         ut_link_find_endpoint(link->vcq, ut_process_peek()->prov[peer->provider]->ops);
@@ -94,10 +94,11 @@ static struct ut_link_outcome send_connect_request(struct ut_link *link, const s
         return make_outcome(UT_FSM_NO_OWNER, UT_CAUSE_UNREACHABLE, 0);
     if (rc == -ENOMEM)
         return shortage_outcome(link, rc, now);
-    if (rc == -EAGAIN && now < link->deadline_ms)
+    if (rc != -EAGAIN)
+        return make_outcome(UT_FSM_LOCAL_ERROR, UT_CAUSE_DEVICE, 0);
+    if (now < link->deadline_ms)
         return make_outcome(UT_FSM_TRY_LATER, UT_CAUSE_NONE, 0);
-    return make_outcome(rc == -EAGAIN ? UT_FSM_DEADLINE_PASSED : UT_FSM_LOCAL_ERROR, UT_CAUSE_LOST,
-                        timeout_s);
+    return make_outcome(UT_FSM_DEADLINE_PASSED, UT_CAUSE_LOST, link->limit_ms / 1000);
 }
 
 /* Warns once if the owner has not called the library for a long time. `rc`: error of the lookup. */

@@ -19,7 +19,7 @@ enum ut_cause {
     /* the peer; detail: seconds */
     UT_CAUSE_DEAD,            /* its process has ended */
     UT_CAUSE_SILENT,          /* its process or host did not answer for too long */
-    UT_CAUSE_LOST,            /* the connection broke, and could not be made again in time */
+    UT_CAUSE_LOST,            /* no connection could be made in time, the first or again */
     UT_CAUSE_FREED,           /* its VCQ was freed */
     UT_CAUSE_NO_VCQ,          /* its process did not create the VCQ in time */
     UT_CAUSE_NOT_STARTED,     /* its process has not called the library in time */

@@ -21,7 +21,13 @@
 #include "util/env.h"
 #include "util/log.h"
 
-enum { JOB_TIMEOUT_S = 60, JOB_TIMEOUT_MS = JOB_TIMEOUT_S * 1000, RANK = 12, SERIAL = 5 };
+enum {
+    JOB_TIMEOUT_S = 60,
+    JOB_TIMEOUT_MS = JOB_TIMEOUT_S * 1000,
+    LIMIT_S = 45,
+    RANK = 12,
+    SERIAL = 5
+};
 
 static uint64_t time_now = 1000000, job_timeout_s = JOB_TIMEOUT_S;
 static char line[700];
@@ -215,6 +221,7 @@ static void reset(void)
                                .ops = &our_ops,
                                .state = UT_LINK_UP,
                                .unacked_last = &link_to.unacked_first,
+                               .limit_ms = 1000 * LIMIT_S + 999,
                                .deadline_ms = time_now + 1};
     the_owner = (struct ut_peer){.rank = RANK, .provider = 1, .addr = "there", .addr_size = 6};
     absence = NULL;
@@ -259,10 +266,10 @@ static const struct search {
     {"another fabric", 0, -EHOSTUNREACH, 1, UT_FSM_NO_OWNER, UT_CAUSE_UNREACHABLE, 0, NULL},
     {"no memory", 0, -ENOMEM, 1, UT_FSM_TRY_LATER, UT_CAUSE_NONE, 0, NULL},
     {"no memory, late", 0, -ENOMEM, 0, UT_FSM_LOCAL_ERROR, UT_CAUSE_SHORTAGE, 0,
-     "in time (UTOFU_JOB_TIMEOUT): Cannot allocate memory"},
+     "within 45 s: Cannot allocate memory"},
     {"no room", 0, -EAGAIN, 1, UT_FSM_TRY_LATER, UT_CAUSE_NONE, 0, NULL},
-    {"no room, late", 0, -EAGAIN, 0, UT_FSM_DEADLINE_PASSED, UT_CAUSE_LOST, JOB_TIMEOUT_S, NULL},
-    {"no device", 0, -ENODEV, 1, UT_FSM_LOCAL_ERROR, UT_CAUSE_LOST, JOB_TIMEOUT_S, NULL},
+    {"no room, late", 0, -EAGAIN, 0, UT_FSM_DEADLINE_PASSED, UT_CAUSE_LOST, LIMIT_S, NULL},
+    {"no device", 0, -ENODEV, 1, UT_FSM_LOCAL_ERROR, UT_CAUSE_DEVICE, 0, NULL},
     {"not started", -EAGAIN, 0, 1, UT_FSM_TRY_LATER, UT_CAUSE_NONE, 0, "rank 12 has not called"},
     {"not started, late", -EAGAIN, 0, 0, UT_FSM_NO_OWNER, UT_CAUSE_NOT_STARTED, JOB_TIMEOUT_S,
      "has not called the library within 60 s"},
@@ -275,7 +282,7 @@ static const struct search {
     {"odd", -EPROTO, 0, 1, UT_FSM_NO_OWNER, UT_CAUSE_INVALID_ADDRESS, JOB_TIMEOUT_S, NULL},
     {"no descriptors", -EMFILE, 0, 1, UT_FSM_TRY_LATER, UT_CAUSE_NONE, 0, NULL},
     {"no descriptors, late", -EMFILE, 0, 0, UT_FSM_LOCAL_ERROR, UT_CAUSE_SHORTAGE, 0,
-     "in time (UTOFU_JOB_TIMEOUT): Too many open files"},
+     "within 45 s: Too many open files"},
 };
 
 static void outcomes_of_a_search(void)

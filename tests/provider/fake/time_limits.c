@@ -103,30 +103,30 @@ static const struct limit {
     unsigned int peers, jobs; /* the limit: so many peer and job timeouts */
     int rc;
     unsigned int delay_ms; /* between attempts, at the end */
-    const char *says;      /* the text of the error, before the peer timeout */
+    const char *says;      /* the text of the error, before the limit */
 } limits[] = {
     {"no memory", lack_memory, false, 0, 1, UTOFU_ERR_MRQ_OTHER, UT_FSM_MAX_BACKOFF_MS, NULL},
     {"no memory after a break", lack_memory, true, 1, 0, UTOFU_ERR_MRQ_OTHER, UT_FSM_MAX_BACKOFF_MS,
      NULL},
     {"attempts break", break_attempts, false, 0, 1, UTOFU_ERR_MRQ_PEER, UT_FSM_MAX_BACKOFF_MS,
-     NULL},
+     "could be made"},
     {"attempts break after a break", break_attempts, true, 1, 0, UTOFU_ERR_MRQ_PEER,
-     UT_FSM_MAX_BACKOFF_MS, "could not be restored"},
+     UT_FSM_MAX_BACKOFF_MS, "could be made"},
     {"the peer rejects", reject_attempts, false, 1, 1, UTOFU_ERR_MRQ_PEER, UT_FSM_CROSSED_WAIT_MS,
-     NULL},
+     "could be made"},
     {"the peer rejects after a break", reject_attempts, true, 2, 0, UTOFU_ERR_MRQ_PEER,
-     UT_FSM_CROSSED_WAIT_MS, "could not be restored"},
+     UT_FSM_CROSSED_WAIT_MS, "could be made"},
     {"no such VCQ", free_peer, false, 1, 0, UTOFU_ERR_MRQ_PEER, UT_FSM_MAX_BACKOFF_MS,
      "not created"},
     {"the VCQ was freed", free_peer, true, 0, 0, UTOFU_ERR_MRQ_PEER, UT_FSM_MAX_BACKOFF_MS, NULL},
 };
 
-/* The error names UTOFU_PEER_TIMEOUT. */
-static void check_text(const char *says)
+/* The error names the limit. */
+static void check_text(const char *says, unsigned int limit_s)
 {
     char text[1024], want[64];
 
-    snprintf(want, sizeof(want), "%s within %u s", says, peer_s);
+    snprintf(want, sizeof(want), "%s within %u s", says, limit_s);
     utofu_get_last_error(text);
     if (!strstr(text, want))
         printf("'%s' lacks '%s'\n", text, want);
@@ -147,7 +147,7 @@ static void check_limit(const struct limit *l)
            (unsigned long long)took);
     CHECK(took + STEP_MS >= limit && took <= limit + l->delay_ms + 4 * STEP_MS);
     if (l->says)
-        check_text(l->says);
+        check_text(l->says, (unsigned int)(limit / 1000));
 }
 
 /* How long puts to a silent peer fail at once: each pause is twice as long as the one before, in
