@@ -20,8 +20,9 @@
 #include "event.h"
 
 enum { RECEIVES = 64, ENTRIES = 16, FLUSH_PAUSE_MS = 1 };
-/* Pause before a failed message is sent again: a fabric may say at once that a peer is not there.
- */
+/* Pause before a failed message is sent again, for a fabric that reports at once that a peer is not
+ * there. None is known: libfabric's net returns -FI_EAGAIN as long as a peer does not accept its
+ * connection (xnet_get_conn() in prov/tcp/src/xnet_rdm_cm.c). */
 enum { REPEAT_MS = 10 };
 
 bool fp_address_is_valid(const struct fp_prov *prov, const struct fp_address *address)

@@ -22,6 +22,7 @@
 #include "shm/template.h"
 #include "util/fd.h"
 #include "../harness/check.h"
+#include "steps.h"
 
 enum { PAGE_SIZE = 4096, PAGES = 32, BYTES = PAGES * PAGE_SIZE, ALIGN = 64 * PAGE_SIZE };
 enum { FD_USER = 7, FD_KERNEL = 0 };
@@ -34,19 +35,6 @@ static struct sp_exchange x;
 /*
  * What was asked
  */
-
-static char steps[4096];
-
-static void step(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-static void step(const char *fmt, ...)
-{
-    size_t used = strlen(steps);
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(steps + used, sizeof(steps) - used, fmt, ap);
-    va_end(ap);
-}
 
 /* " p1+3": three pages from page 1 of the memory on; "a": where they are moved, "f": of the memfd.
  */

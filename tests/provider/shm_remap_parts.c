@@ -32,23 +32,11 @@
 #include "util/fd.h"
 #include "util/fd_check.h"
 #include "util/log.h"
+#include "steps.h"
 
 enum { PAGE = 4096, HUGE = 512 /* pages */, MOST = 16384 /* pages of an exchange */ };
 #define BASE (1ull << 40)
 #define LAST (long)(((1ull << 56) - BASE) / PAGE) /* of the memfd: the page behind it */
-
-static char steps[2000];
-
-static void step(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-static void step(const char *fmt, ...)
-{
-    size_t used = strlen(steps);
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(steps + used, sizeof(steps) - used, fmt, ap);
-    va_end(ap);
-}
 
 static void end(int line, const char *were)
 {
