@@ -485,7 +485,7 @@ Test(folder, program_that_closes_descriptors_leaves_nothing)
     cr_assert(!is_there("utofu.0"));
 }
 
-/* One for the folder, and one for the own file. */
+/* One for the folder, and one for the process's file. */
 Test(folder, descriptors_are_closed)
 {
     struct process a = start(0, &two), b;

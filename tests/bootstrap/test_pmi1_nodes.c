@@ -219,7 +219,7 @@ static void misses(const struct process *p, uint32_t rank, const char *requests)
 }
 
 /*
- * The own node
+ * The node of the process
  */
 
 Test(pmi1_nodes, processes_of_a_node_write_to_its_board)
@@ -281,7 +281,7 @@ Test(pmi1_nodes, board_that_is_made_late_is_found)
 {
     lay_out(4, 1);
     struct process p = start(1);
-    misses(&p, 2, "L utofu.job.2|"); /* not before the own record is published */
+    misses(&p, 2, "L utofu.job.2|"); /* not before its record is published */
     cr_assert_eq(ask(&p, PUBLISH).rc, 0);
     cr_expect_str_eq(shared->requests, "P utofu.job.1|L utofu.job.board.0|");
     misses(&p, 2, "L utofu.job.board.0|L utofu.job.2|");

@@ -398,7 +398,7 @@ Test(parts, smaller_id_connects)
     cr_assert_eq(num_asked, 1);
     message(3, UT_MSG_FLAG_REQUEST, 0);
     expect_count(2, 0);
-    cr_assert_eq(num_asked, 2, "the first is on its way");
+    cr_assert_eq(num_asked, 2, "the first has not been answered");
     for (unsigned int i = 0; i < 2; i++) {
         cr_assert(asked[i].ep == (void *)&opened[i + 1] && asked[i].tni == PEER_TNI + i + 1);
         cr_assert_eq(asked[i].id, to_peer->id_key | (uint64_t)(i + 1) << 46);

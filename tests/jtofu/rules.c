@@ -1460,7 +1460,7 @@ int main(int argc, char **argv)
     const size_t cases = sizeof(own_cases) / sizeof(own_cases[0]);
 
     (void)argc, (void)argv;
-    for (size_t i = 0; i <= cases + 1; i++) { /* the own map is made once in a process */
+    for (size_t i = 0; i <= cases + 1; i++) { /* a process makes the map of its job once */
         pid_t child = fork();
         int status = 1;
         if (child == 0) {
