@@ -2,26 +2,22 @@
 /*
  * A failing test ends by itself: a program that includes this header, and each process that it
  * forks, ends with a message when two minutes have passed, times UT_TEST_TIMEOUT_SCALE. Long
- * programs get more from their meson.build: UT_TEST_LIMIT_S.
+ * programs get more from their meson.build: UT_TEST_LIMIT_S. Criterion's programs have
+ * criterion_limit.c.
  */
 #ifndef UT_TEST_LIMIT_H
 #define UT_TEST_LIMIT_H
 
 #include <pthread.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { UT_LIMIT_S = 120 };
+#include "test_seconds.h"
 
-static inline unsigned int ut_limit_number(const char *name, unsigned int otherwise)
-{
-    const char *text = getenv(name);
-    unsigned long value = text ? strtoul(text, NULL, 0) : 0;
-
-    return value > 0 && value < 1000000 ? (unsigned int)value : otherwise;
-}
+#ifndef UT_LIMIT_S
+#    define UT_LIMIT_S 120
+#endif
 
 static void ut_limit_passed(int number)
 {
@@ -35,20 +31,17 @@ static void ut_limit_passed(int number)
 
 static void ut_limit_begin(void)
 {
-    unsigned int scale = ut_limit_number("UT_TEST_TIMEOUT_SCALE", 1);
-
-#if defined(__SANITIZE_ADDRESS__)
-    scale *= 4;
-#elif defined(__SANITIZE_THREAD__)
-    scale *= 10;
-#endif
-    alarm(ut_limit_number("UT_TEST_LIMIT_S", UT_LIMIT_S) * scale);
+    alarm(ut_test_seconds(UT_LIMIT_S));
 }
 
 static void __attribute__((constructor)) ut_limit_start(void)
 {
     struct sigaction action;
 
+#ifdef UT_LIMIT_ONLY_WITH
+    if (!getenv(UT_LIMIT_ONLY_WITH))
+        return;
+#endif
     memset(&action, 0, sizeof(action));
     action.sa_handler = ut_limit_passed;
     action.sa_flags = (int)SA_NODEFER;

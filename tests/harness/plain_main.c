@@ -15,6 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "test_seconds.h"
+
 extern struct criterion_test *__start_cr_tst[], *__stop_cr_tst[];
 /* from TestSuite(), which a program may not use */
 extern struct criterion_suite *__start_cr_sts[] __attribute__((weak));
@@ -87,6 +89,7 @@ static bool passes(const struct criterion_test *test)
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) {
+        alarm(ut_test_seconds(660));
         if (suite && suite->init)
             suite->init();
         test->test();
