@@ -34,7 +34,7 @@ import operators
 ROOTS = ("src", "provider", "layers", "tools/model")
 HEAD = "| module | drawn | not compiled | equivalent | harmless | caught | survived | unfinished | score |"
 UNCAUGHT = ("survived", "unfinished")
-SLOW = 60  # seconds; a test that takes longer without a mutation is left out
+SLOW = 60  # seconds, times UT_TEST_TIMEOUT_SCALE; a test that takes longer without a mutation is left out
 PROBE = r"""/* made by scripts/mutate --fresh */
 #ifndef UT_FRESH_PROBE
 #define UT_FRESH_PROBE
@@ -69,7 +69,6 @@ class Test:
     env: dict
     targets: list
     suites: set
-    in_table: bool = False
     seconds: float = 0
     reached: set = field(default_factory=set)
 
@@ -225,12 +224,12 @@ class FreshBench(one_build.OneBuild):
             if fact["is_parallel"] and (in_table or wanted):
                 tests[f"meson {fact['name']}"] = Test(
                     fact["name"], fact["cmd"], {"MALLOC_PERTURB_": "165", **fact["env"]},
-                    self.base.tests[fact["name"]], suites, in_table)
+                    self.base.tests[fact["name"]], suites)
         for command in commands:
             if not command.startswith("meson "):
                 settings, words = self.mutate.split(command)
                 tests[command] = Test(command, [str(self.build / words[0]), *words[1:]], dict(settings),
-                                      self.base.targets(command), set(), True)
+                                      self.base.targets(command), set())
         return tests
 
     def run_test(self, test, slot, limit, more=()):
@@ -293,7 +292,7 @@ class FreshBench(one_build.OneBuild):
             reached = self.folder / f"reached.{number}"
             reached.write_bytes(bytes(size))
             reached.chmod(0o666)
-            rc, seconds = self.run_test(test, str(number), SLOW, {"UT_FRESH_REACHED": str(reached)})
+            rc, seconds = self.run_test(test, str(number), SLOW * self.base.scale, {"UT_FRESH_REACHED": str(reached)})
             if rc == 0:
                 facts[name] = (seconds, [i for i, byte in enumerate(reached.read_bytes()) if byte])
             elif rc != self.mutate.SKIPPED:
@@ -382,14 +381,19 @@ class FreshBench(one_build.OneBuild):
         return "survived", f"{len(chosen)} tests" + f", of which {flaky} failed once" * bool(flaky)
 
 
-def likely(tests, number, site, own_suites, table, is_unknown):
-    """The tests that execute the place, the likeliest and fastest first: `table` has commands for its function."""
+def likely(tests, number, site, own_suites, tests_of, is_unknown):
+    """The tests that execute the place, the likeliest and fastest first: those that the table has for its function,
+    those for its file, those of its module."""
+    by_file = {c for m in tests_of[site.path] for c in m.caught_by}
+    by_function = {c for m in tests_of[site.path] if m.function == site.function for c in m.caught_by}
+
     def executes(test):
         return number in test.reached or (site.probe < 0 or is_unknown) and (test.suites & own_suites)
 
     def rank(item):
         name, test = item
-        return (0 if name in table else 1 if test.in_table or test.suites & own_suites else 2, test.seconds)
+        return (0 if name in by_function else 1 if name in by_file else 2 if test.suites & own_suites else 3,
+                test.seconds)
     return [test for _, test in sorted(((n, t) for n, t in tests.items() if executes(t)), key=rank)]
 
 
@@ -531,10 +535,9 @@ class FreshRun:
 
     def try_one(self, number, site, sources, tests, tests_of, unknown, count, known):
         begun, text = time.monotonic(), sources[site.path]
-        first = {c for m in tests_of[site.path] if m.function == site.function for c in m.caught_by}
         own = self.bench.suites_of(module_of(site.path))
         what, detail = "survived", "no test executes it"
-        if chosen := likely(tests, number, site, own, first, number in unknown):
+        if chosen := likely(tests, number, site, own, tests_of, number in unknown):
             what, detail = self.bench.try_tests(site, number, chosen)
         if what in UNCAUGHT:
             with self.lock:
