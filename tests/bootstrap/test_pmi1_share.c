@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -15,10 +17,30 @@ enum { WAIT_MS = 20000 };
 static int mpi, own; /* the descriptors of MPI and of this library */
 static int launcher;
 
+/* How the calls of this library's thread end: by a signal, so many times; with a few bytes. */
+static int interrupts;
+static size_t at_most = SIZE_MAX;
+static pthread_t test_thread;
+
+ssize_t __real_send(int fd, const void *data, size_t size, int flags);
+ssize_t __wrap_send(int fd, const void *data, size_t size, int flags);
+ssize_t __wrap_send(int fd, const void *data, size_t size, int flags)
+{
+    if (pthread_equal(pthread_self(), test_thread))
+        return __real_send(fd, data, size, flags);
+    if (interrupts > 0) {
+        interrupts--;
+        errno = EINTR;
+        return -1;
+    }
+    return __real_send(fd, data, size < at_most ? size : at_most, flags);
+}
+
 static void open_all(void)
 {
     int ends[2];
 
+    test_thread = pthread_self();
     cr_assert(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
     mpi = ends[0];
     launcher = ends[1];
@@ -203,6 +225,29 @@ Test(share, mpi_sees_that_the_launcher_is_gone)
     char byte;
 
     close(launcher);
+    cr_assert_eq(recv(mpi, &byte, 1, 0), 0);
+}
+
+Test(share, a_request_is_forwarded_in_pieces_and_after_signals)
+{
+    interrupts = 3;
+    at_most = 5;
+    say(mpi, "cmd=get kvsname=kvs_4711_0 key=a\n");
+    hear(launcher, "cmd=get kvsname=kvs_4711_0 key=a\n");
+    interrupts = 2;
+    say(launcher, "cmd=get_result value=b\n");
+    hear(mpi, "cmd=get_result value=b\n");
+    await_turn(0);
+}
+
+Test(share, mpi_sees_that_the_launcher_reads_no_more)
+{
+    struct pollfd p = {.fd = mpi, .events = POLLIN};
+    char byte;
+
+    cr_assert(shutdown(launcher, SHUT_RD) == 0);
+    say(mpi, "cmd=get key=a\n");
+    cr_assert(poll(&p, 1, WAIT_MS) == 1, "MPI waits for an answer");
     cr_assert_eq(recv(mpi, &byte, 1, 0), 0);
 }
 
