@@ -16,14 +16,18 @@ CHOICE = r"""/* made by scripts/mutate */
 #ifndef UT_FRESH_CHOICE
 #define UT_FRESH_CHOICE
 #include <stdlib.h>
+static int ut_fresh_active = -1;
+/* Before the program changes its environment. */
+static __attribute__((unused, constructor)) void ut_fresh_read(void)
+{
+    const char *number = getenv("UT_FRESH_MUTATION");
+    ut_fresh_active = number ? atoi(number) : 0;
+}
 static __attribute__((unused, noinline)) int ut_fresh_is(int n)
 {
-    static int active = -1;
-    if (active < 0) {
-        const char *number = getenv("UT_FRESH_MUTATION");
-        active = number ? atoi(number) : 0;
-    }
-    return active == n;
+    if (ut_fresh_active < 0)
+        ut_fresh_read();
+    return ut_fresh_active == n;
 }
 #endif
 """

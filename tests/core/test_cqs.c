@@ -245,6 +245,7 @@ Test(cqs, of_a_process_follow_from_the_map)
         {"nonsense", "0", "0", 0, 1,
          REFUSED "nonsense: use auto, fugaku, stride:N or lists of CQ ids"},
         {"7", "0", "0", 0, 1, "7 0 0"},
+        {"9", "0", "0", 0, 1, "9 0 0"},
         {"7,9/4095,0", "0", "0", 1, 2, "4095 0 0 0"},
         {"7,9/4095,0", "0", "0", 0, 2, "7 9 0 0"},
         {"7,9/4096", "0", "0", 1, 2, NO_LIST("7,9/4096", "1")},

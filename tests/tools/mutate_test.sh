@@ -21,6 +21,7 @@ test('left_out', executable('left_out', 'tests/left_out.c', link_with: core))
 executable('fails', 'tests/fails.c', link_with: core)
 executable('unsteady', 'tests/unsteady.c', link_with: core)
 executable('clears', 'tests/clears.c', link_with: core)
+executable('executes', 'tests/executes.c', link_with: core)
 END
 echo "option('tests', type: 'feature', value: 'auto')" >"$tree/meson_options.txt"
 cat >"$tree/src/least.c" <<'END'
@@ -70,6 +71,14 @@ int main(void) /* its environment is its own */
 {
     clearenv();
     return least(1, 2) != 1;
+}
+END
+cat >"$tree/tests/executes.c" <<'END'
+#include <unistd.h>
+int least(int a, int b);
+int main(int argc, char **argv) /* and that of a program that it executes */
+{
+    return argc > 1 ? least(1, 2) != 1 : execle(argv[0], argv[0], "again", NULL, (char *[]){NULL});
 }
 END
 cat >"$tree/good.toml" <<'END'
@@ -174,6 +183,11 @@ function = "least"
 old = "a < b"
 new = "b < a"
 caught_by = ["clears"]
+[is_not_in_that_of_a_child]
+function = "least"
+old = "a < b"
+new = "b < a"
+caught_by = ["executes"]
 [outside_of_statements]
 function = "least"
 old = "int a, int b"
@@ -185,10 +199,10 @@ END
 if python3 -c 'import sys; sys.path.append("/usr/lib/python3/dist-packages"); import clang.cindex' 2>/dev/null; then
     check one_build 1 '^ok +greatest_20 .*caught by alone$' '^ok +hangs .*by alone, which hangs' '^SURVIVED survives' \
         'ERROR +does_not_compile .*error:.*one' 'ERROR +fails_anyway .*without any mutation' '^left out left_out' \
-        '^ok +is_not_in_the_env.*caught by clears$' '^ok +outside_of_st.* as explained' \
-        '^mutate: 23 of 29 mutations were tried in one build$' \
-        '^23 of 26 mutations caught, 2 survived as explained, 1 survived, 1 left out, 2 could not be tried$' -- --all
-    check minutes_of_one_build 0 '^0 of 0 mutations caught, 29 not begun' -- --all --minutes 0.00001
+        '^ok +is_not_in_the_env.*caught by clears$' '^ok +is_not_in_that.*caught by executes$' '^ok +outside_of_st.* as explained' \
+        '^mutate: 24 of 30 mutations were tried in one build$' \
+        '^24 of 27 mutations caught, 2 survived as explained, 1 survived, 1 left out, 2 could not be tried$' -- --all
+    check minutes_of_one_build 0 '^0 of 0 mutations caught, 30 not begun' -- --all --minutes 0.00001
 fi
 
 entry caught_by='["unsteady"]'
