@@ -4,6 +4,7 @@
  * memory that several threads register at once is registered once. The fake provider blocks in
  * reg() until the test lets it continue.
  */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -34,6 +35,24 @@ static void on_reg(size_t size)
                sched_yield());
 }
 
+/* A thread that registers waits without a time limit: the one that it waits for has to wake it. */
+static __thread bool registers;
+static unsigned int waiting; /* atomic: such threads */
+
+int pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex,
+                           const struct timespec *until)
+{
+    static int (*next)(pthread_cond_t *, pthread_mutex_t *, const struct timespec *);
+
+    if (!registers) {
+        if (!next)
+            *(void **)&next = dlsym(RTLD_NEXT, "pthread_cond_timedwait");
+        return next(cond, mutex, until);
+    }
+    __atomic_add_fetch(&waiting, 1, __ATOMIC_ACQ_REL);
+    return pthread_cond_wait(cond, mutex);
+}
+
 struct job {
     pthread_t thread;
     utofu_vcq_hdl_t vcq;
@@ -46,6 +65,7 @@ static void *reg(void *arg)
 {
     struct job *job = arg;
 
+    registers = true;
     job->rc = utofu_reg_mem(job->vcq, job->memory, LARGE, 0, &job->stadd);
     return NULL;
 }
@@ -63,7 +83,7 @@ static void end(struct job *job)
 
 static void begin(unsigned int threads)
 {
-    inside = entered = 0;
+    inside = entered = waiting = 0;
     go_on = false;
     together = threads;
 }
@@ -121,7 +141,7 @@ static void same_memory_is_registered_once(void)
         start(&jobs[0], 0, 0);
         POLL_UNTIL(look(&inside) == 1, sched_yield());
         start(&jobs[1], other, 0);
-        sched_yield();
+        POLL_UNTIL(look(&waiting) == 1, sched_yield());
         __atomic_store_n(&go_on, true, __ATOMIC_RELEASE);
         end(&jobs[0]);
         end(&jobs[1]);
