@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "../harness/check.h"
+#include "util/clock.h"
 #include "verbs/connect/conn.h"
 #include "verbs/data/post.h"
 #include "verbs/data/qp.h"
@@ -47,18 +48,36 @@ static void post_sign(struct vp_conn *conn)
     conn->head++;
 }
 
-#define vp_ep_reserve_cqe   reserve_entry
-#define vp_table_add        add_to_table
-#define vp_budget_mark_up   mark_up
-#define vp_needs_read_flush needs_read
-#define vp_post_signalled   post_sign
+static uint64_t now_ms;
+static unsigned int num_looks;
+
+static uint64_t tell_ms(void)
+{
+    return now_ms;
+}
+
+static bool look_at_use(struct vp_conn *conn)
+{
+    CHECK(pthread_mutex_trylock(&conn->ep->prov->lock) != 0);
+    num_looks++;
+    return false;
+}
+
+#define ut_clock_ms                tell_ms
+#define vp_budget_check_use_locked look_at_use
+#define vp_ep_reserve_cqe          reserve_entry
+#define vp_table_add               add_to_table
+#define vp_budget_mark_up          mark_up
+#define vp_needs_read_flush        needs_read
+#define vp_post_signalled          post_sign
 #include "../../provider/verbs/connect/conn.c"
 
-enum { RING = 64 };
+enum { RING = 64, PEER_MS = 1000 };
 
-static struct vp_prov prov;
+static struct vp_prov prov = {.lock = PTHREAD_MUTEX_INITIALIZER, .config.peer_timeout_ms = PEER_MS};
 static struct vp_device dev;
-static struct vp_port port = {.dev = &dev, .name = "fake0"};
+static struct vp_cm_ops ops_of_manager;
+static struct vp_port port = {.dev = &dev, .name = "fake0", .cm_ops = &ops_of_manager};
 static struct vp_op ops[RING];
 static struct vp_ep ep;
 static struct vp_conn conn;
@@ -282,6 +301,72 @@ static void signs_of_life(void)
     }
 }
 
+/*
+ * What is done about a connection whose requests are not answered, or that has none: the oldest
+ * request has to be the same as at the last check, and older than that.
+ */
+static void looks_for_stalls(void)
+{
+    static const struct {
+        uint32_t head, tail, head_before, tail_before;
+        enum vp_conn_state state;
+        bool closed, not_postable;
+        enum vp_pending_action action, wanted, wanted_keepalive;
+    } cases[] = {
+        {9, 7, 8, 7, VP_CONN_UP, .wanted = VP_ACTION_STALL, .wanted_keepalive = VP_ACTION_STALL},
+        {9, 7, 8, 6, VP_CONN_UP, .closed = false}, /* one was answered */
+        {9, 7, 7, 7, VP_CONN_UP, .closed = false}, /* posted since */
+        {7, 7, 7, 7, VP_CONN_UP, .wanted_keepalive = VP_ACTION_KEEPALIVE},
+        {7, 7, 6, 6, VP_CONN_UP, .closed = false}, /* used since */
+        {9, 7, 8, 7, VP_CONN_FAILING, .closed = false},
+        {9, 7, 8, 7, VP_CONN_UP, .closed = true},
+        {9, 7, 8, 7, VP_CONN_UP, .not_postable = true},
+        {9, 7, 8, 7, VP_CONN_UP, .action = VP_ACTION_KEEPALIVE, .wanted = VP_ACTION_KEEPALIVE,
+         .wanted_keepalive = VP_ACTION_KEEPALIVE},
+        {7, 7, 7, 7, VP_CONN_UP, .action = VP_ACTION_STALL, .wanted = VP_ACTION_STALL,
+         .wanted_keepalive = VP_ACTION_STALL},
+    };
+
+    for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(cases[0]); i++) {
+        bool keepalive = i % 2;
+        reset();
+        vp_list_init(&ep.conns);
+        vp_list_init(&ep.service_list);
+        vp_list_init(&conn.service_link);
+        vp_list_init(&conn.ep_link);
+        vp_list_append(&ep.conns, &conn.ep_link);
+        conn.head = cases[i / 2].head;
+        conn.tail = cases[i / 2].tail;
+        conn.head_at_check = cases[i / 2].head_before;
+        conn.tail_at_check = cases[i / 2].tail_before;
+        conn.state = cases[i / 2].state;
+        conn.closed = cases[i / 2].closed;
+        conn.sq_max = cases[i / 2].not_postable ? 0 : 31;
+        conn.action = cases[i / 2].action;
+        ep.keepalive_at = keepalive ? now_ms : now_ms + 1;
+        num_looks = 0;
+        vp_check_stalls(&ep);
+        enum vp_pending_action wanted =
+            keepalive ? cases[i / 2].wanted_keepalive : cases[i / 2].wanted;
+        bool is_up = conn.state == VP_CONN_UP && !conn.closed && conn.sq_max;
+        CHECK(conn.action == wanted && num_looks == is_up);
+        CHECK(!vp_list_empty(&ep.service_list) == (wanted != cases[i / 2].action));
+        CHECK(!is_up || (conn.head_at_check == conn.head && conn.tail_at_check == conn.tail));
+        CHECK(ep.keepalive_at == now_ms + (keepalive ? PEER_MS / 2 : 1));
+    }
+}
+
+/* A connection manager that reports a death needs no signs. */
+static void no_signs_if_a_death_is_reported(void)
+{
+    reset();
+    vp_list_init(&ep.conns);
+    ops_of_manager.reports_peer_death = true;
+    vp_check_stalls(&ep);
+    CHECK(ep.keepalive_at == 0);
+    ops_of_manager.reports_peer_death = false;
+}
+
 static void waits_for_the_last_receive(void)
 {
     static const struct {
@@ -312,6 +397,8 @@ int main(void)
     requests_are_reported_in_order();
     requests_of_a_failed_connection();
     signs_of_life();
+    looks_for_stalls();
+    no_signs_if_a_death_is_reported();
     waits_for_the_last_receive();
     return 0;
 }
