@@ -133,6 +133,27 @@ static int set_all(void)
     return utofu_set_vbg(all, 2);
 }
 
+/* A poll of another TNI makes progress on gates as long as some are allocated. */
+Test(messages, poll_of_another_tni_serves_gates_until_they_are_freed)
+{
+    utofu_vbg_id_t more[2];
+
+    open_all();
+    for (int left = 3; left >= 0; left--) {
+        uint64_t polls = gates->vcq->poll_count;
+        if (left == 2)
+            cr_assert_eq(utofu_alloc_vbg(TNI, 2, 0, more), UTOFU_SUCCESS);
+        if (left == 1)
+            cr_assert_eq(utofu_free_vbg(own, 4), UTOFU_SUCCESS);
+        if (left == 0)
+            cr_assert_eq(utofu_free_vbg(more, 2), UTOFU_SUCCESS);
+        ut_gate_progress_others(TNI);
+        cr_assert_eq(gates->vcq->poll_count, polls);
+        ut_gate_progress_others(TNI + 1);
+        cr_assert_eq(gates->vcq->poll_count, polls + (left > 0), "%d", left);
+    }
+}
+
 /*
  * Links
  */

@@ -319,7 +319,7 @@ static void word_is_notice(bool beyond)
     OK(utofu_put_piggyback8(vcq, id, 1, stadd + SIZE / 2 + 512, 8, 0,
                             UTOFU_ONESIDED_FLAG_STRONG_ORDER, NULL));
     for (int i = 0; i < 2 && beyond; i++)
-        OK(utofu_put_piggyback(vcq, id, words, stadd + SIZE / 2 + 1024, i ? 8 : 16, 0,
+        OK(utofu_put_piggyback(vcq, id, words, stadd + SIZE / 2 + 1024, i ? 8 : 9, 0,
                                i ? 0 : UTOFU_ONESIDED_FLAG_STRONG_ORDER, NULL));
     put(0);
 }
