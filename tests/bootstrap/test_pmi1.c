@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,7 @@
 #include "bootstrap/job.h"
 #include "bootstrap/mpi.h"
 #include "bootstrap/ops.h"
+#include "bootstrap/pmi1_share.h"
 
 enum { TEXT = 16384, LINE = 4096, FD = 100 };
 
@@ -34,6 +36,25 @@ int poll(struct pollfd *fds, nfds_t count, int timeout_ms)
     if (n == 0 && at_once)
         fake_clock_pass_ms((uint64_t)timeout_ms);
     return n;
+}
+
+/* MPI's request is complete after so many pauses of this process; 0: never. */
+static unsigned int num_pauses, complete_at;
+
+static void complete_request(void)
+{
+    static const char rest[] = "et kvsname=k1 key=a\n";
+
+    cr_assert_eq(syscall(SYS_sendto, FD, rest, sizeof(rest) - 1, 0, NULL, 0),
+                 (long)sizeof(rest) - 1);
+}
+
+int usleep(useconds_t us)
+{
+    fake_clock_pass_ms((us + 999) / 1000);
+    if (++num_pauses == complete_at)
+        complete_request();
+    return (int)syscall(SYS_nanosleep, &(struct timespec){.tv_nsec = 100000}, NULL);
 }
 
 /* The system takes and gives a few bytes at once, and each second call is interrupted, if the test
@@ -593,6 +614,44 @@ Test(pmi1, background_thread_does_not_ask_beside_mpi)
     run(&usual, "", in_the_background);
     CHECK(said, "pmi1 k1 0/2 node 0/1 local 0/2\nnot found: Device or resource busy\nfound 100 "
                 "bytes\n");
+}
+
+/* MPI has sent half a request. */
+static void publish_beside_mpi(void)
+{
+    char byte;
+
+    mpi.is_loaded = mpi.is_global = true;
+    mpi.initialized = 1;
+    open_job();
+    cr_assert_eq(send(FD, "cmd=g", 5, 0), 5);
+    while (ut_job_pmi1_enter() == 0) { /* until the thread has seen it */
+        ut_job_pmi1_leave();
+        sched_yield();
+    }
+    publish();
+    cr_assert(complete_at ? num_pauses >= complete_at : num_pauses > 1000);
+    if (!complete_at)
+        complete_request();
+    cr_assert_eq(recv(FD, &byte, 1, MSG_PEEK), 1); /* MPI's answer */
+}
+
+/* Who publishes waits until MPI has its answer, but not for ever. */
+Test(pmi1, publishing_waits_for_mpis_request)
+{
+    complete_at = 5;
+    run(&usual, "UTOFU_PROGRESS_THREAD=1", publish_beside_mpi);
+    CHECK(requests, ASK "cmd=get kvsname=k1 key=a|" PUBLISHED BOARD);
+    CHECK(said, "pmi1 k1 0/2 node 0/1 local 0/2\n");
+    complete_at = 0;
+    run(&usual, "UTOFU_PROGRESS_THREAD=1 UTOFU_JOB_TIMEOUT=5", publish_beside_mpi);
+    char *left = strstr(said, "giving up in ");
+    cr_assert(left && strchr("12", left[13]), "%s", said); /* 2000 ms, or a millisecond less */
+    left[13] = '2';
+    CHECK(said, "pmi1 k1 0/2 node 0/1 local 0/2\n"
+                "utofu: warning: [rank 0, bootstrap] the launcher could not be queried for 3 s, "
+                "because MPI is using its socket (PMI_FD); giving up in 2 s (UTOFU_JOB_TIMEOUT)\n"
+                "not published: Device or resource busy\n");
 }
 
 /* Names and values are as long as the launcher allows, and not longer. */
