@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "stats/dump.h"
 #include "util/env.h"
 #include "util/log.h"
 #include "util/rate_limit.h"
@@ -213,4 +214,14 @@ Test(log, remedies_of_limits_of_descriptors)
     cr_assert_not_null(strstr(ut_fd_limit_remedy(EMFILE), "ulimit -n"));
     cr_assert_not_null(strstr(ut_fd_limit_remedy(ENFILE), "fs.file-max"));
     cr_assert_str_eq(ut_fd_limit_remedy(ENOMEM), "");
+}
+
+Test(log, dump_names_a_rank_that_is_known)
+{
+    char buf[UT_DUMP_RANK];
+
+    cr_assert_str_eq(ut_dump_rank(buf, 0, true), " rank=0");
+    cr_assert_str_eq(ut_dump_rank(buf, 7, false), " likely_rank=7");
+    cr_assert_str_eq(ut_dump_rank(buf, UINT32_MAX, false), " likely_rank=4294967295");
+    cr_assert_str_eq(ut_dump_rank(buf, -1, true), "");
 }
