@@ -39,6 +39,22 @@ void __wrap_ut_record_hold(utofu_vcq_id_t remote, utofu_stadd_t stadd, uint64_t 
     offered.count++;
 }
 
+/* The last communication that was recorded. */
+static struct ut_tape_comm recorded;
+static utofu_stadd_t recorded_stadd;
+
+void __real_ut_record_comm(struct ut_tape *t, const struct ut_tape_comm *comm, utofu_stadd_t stadd,
+                           unsigned long vcq_flags, unsigned int same_call, uint64_t now);
+void __wrap_ut_record_comm(struct ut_tape *t, const struct ut_tape_comm *comm, utofu_stadd_t stadd,
+                           unsigned long vcq_flags, unsigned int same_call, uint64_t now);
+void __wrap_ut_record_comm(struct ut_tape *t, const struct ut_tape_comm *comm, utofu_stadd_t stadd,
+                           unsigned long vcq_flags, unsigned int same_call, uint64_t now)
+{
+    recorded = *comm;
+    recorded_stadd = stadd;
+    __real_ut_record_comm(t, comm, stadd, vcq_flags, same_call, now);
+}
+
 static uint8_t memory[8192] __attribute__((aligned(256)));
 static utofu_vcq_hdl_t vcq;
 static utofu_vcq_id_t id;
@@ -97,6 +113,26 @@ Test(offered, puts_in_all_their_ways)
     OFFERS(utofu_put_piggyback8(vcq, id, 5, stadd + 4112, 8, 0, FLAGS, NULL), stadd + 4112, 8);
     cr_assert_eq(utofu_prepare_put(vcq, id, stadd, stadd + 4120, 16, 0, FLAGS, desc, &size), 0);
     OFFERS(utofu_post_toq(vcq, desc, size, NULL), stadd + 4120, 16);
+    close_vcq();
+}
+
+/* Kind, EDATA and flags of a communication are in one word. */
+Test(offered, kind_edata_and_flags_are_recorded)
+{
+    const unsigned long flags =
+        FLAGS | UTOFU_ONESIDED_FLAG_STRONG_ORDER | UTOFU_ONESIDED_FLAG_CACHE_INJECTION;
+
+    open_vcq(true);
+    cr_assert_eq(utofu_put(vcq, id, stadd, stadd + 4096, 24, 0xab, flags, NULL), 0);
+    poll_tcq();
+    cr_assert_eq(recorded.head, flags << 16 | 0xab00 | UT_RECORD_PUT, "%x", recorded.head);
+    cr_assert(recorded.remote == id && recorded_stadd == stadd + 4096 && recorded.pace == 0);
+    cr_assert_eq(utofu_put_gap(vcq, id, stadd, stadd + 4096, 24, 1, FLAGS, 256, 3, NULL), 0);
+    poll_tcq();
+    cr_assert_eq(recorded.pace, 256u | 3u << 16, "%x", recorded.pace);
+    cr_assert_eq(utofu_get(vcq, id, stadd, stadd + 4096, 24, 0, FLAGS, NULL), 0);
+    poll_tcq();
+    cr_assert_eq(recorded.head, FLAGS << 16 | UT_RECORD_GET, "%x", recorded.head);
     close_vcq();
 }
 

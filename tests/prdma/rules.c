@@ -1037,6 +1037,26 @@ static const struct method_case {
     {PR_FAST, 12, 4, NONE, 16, PR_FAST, 3, "0 times"},
 };
 
+/* Method auto opens half of the VCQs that earlier requests have left. */
+static void vcqs_are_left_to_others(void)
+{
+    static const int to[] = {1, 2, 3};
+    static const size_t bytes[] = {L, L, L};
+
+    for (int in_use = 6; in_use <= 7; in_use++) {
+        set_graph(3, to, bytes);
+        set_method(PR_AUTO);
+        pr_settings.vcqs = 12;
+        pr_settings.mid_vcqs = 2;
+        pr_engine.vcqs_used = in_use;
+        struct pr_request *r = make();
+        pr_engine.vcqs_used -= in_use;
+        CHECK(r != NULL && r->xfer.num_groups == (in_use == 6 ? 3 : 2));
+        CHECK(r->method == (in_use == 6 ? PR_FAST : PR_MID));
+        destroy(r);
+    }
+}
+
 static void methods_are_chosen(void)
 {
     static const int to[] = {1, 2, 3};
@@ -2521,6 +2541,7 @@ int main(void)
     pr_log.rank = RANK;
     settings_have_limits();
     levels_and_methods_have_names();
+    vcqs_are_left_to_others();
     methods_are_chosen();
     programs_choose_methods();
     edges_of_short_blocks();
