@@ -179,6 +179,36 @@ void walk_put_byte(struct walk_bytes *bytes, unsigned int value)
     bytes->of[bytes->size++] = (uint8_t)value;
 }
 
+void walk_put_small(struct walk_bytes *bytes, uint64_t number)
+{
+    walk_put_byte(bytes, (unsigned int)(number & 0xff));
+}
+
+void walk_add_number(struct walk_numbers *numbers, uint32_t number)
+{
+    unsigned int i = 0;
+
+    while (i < numbers->num && numbers->of[i] < number)
+        i++;
+    if (!number || (i < numbers->num && numbers->of[i] == number))
+        return;
+    WALK_CHECK(numbers->num < sizeof(numbers->of) / sizeof(numbers->of[0]));
+    memmove(&numbers->of[i + 1], &numbers->of[i], (numbers->num - i) * sizeof(numbers->of[0]));
+    numbers->of[i] = number;
+    numbers->num++;
+}
+
+uint8_t walk_rank_of(const struct walk_numbers *numbers, uint32_t number)
+{
+    unsigned int i = 0;
+
+    if (!number)
+        return 0;
+    while (i < numbers->num && numbers->of[i] != number)
+        i++;
+    return (uint8_t)(i + 1);
+}
+
 static void run_once(const struct walk_protocol *protocol)
 {
     struct walk_choice choice = {.action = WALK_FINISH + 1};

@@ -30,6 +30,12 @@ struct walk_bytes {
     size_t size;
 };
 
+/* Numbers that somebody still knows: in a state their ranks stand for them. */
+struct walk_numbers {
+    uint32_t of[64];
+    unsigned int num;
+};
+
 /* The last choice of a run, which each state has: what has to hold in the end is checked. */
 enum { WALK_FINISH = 0 };
 
@@ -57,6 +63,12 @@ struct walk_scenario {
     unsigned int reached;
 };
 
+/* One with the program's `struct rules`, and `enum reached`. */
+#define SCENARIO(name, tier, reached, ...)                                                         \
+    {                                                                                              \
+        name, tier, &(const struct rules){__VA_ARGS__}, REACHED_##reached                          \
+    }
+
 /* The program: walks through the scenarios of tier 0; an argument: a number, up to this tier, or
  * the name of a scenario. The list ends with a scenario without a name. */
 int walk_main(int argc, char **argv, const struct walk_protocol *protocol,
@@ -64,6 +76,13 @@ int walk_main(int argc, char **argv, const struct walk_protocol *protocol,
 
 void walk_add_choice(struct walk_choices *choices, unsigned int action, int side, unsigned int i);
 void walk_put_byte(struct walk_bytes *bytes, unsigned int value);
+/* A number relative to another one, or a number that is small in a walk. */
+void walk_put_small(struct walk_bytes *bytes, uint64_t number);
+
+/* Adds a number, unless it is 0, which is none. */
+void walk_add_number(struct walk_numbers *numbers, uint32_t number);
+/* From 1; 0: no number. */
+uint8_t walk_rank_of(const struct walk_numbers *numbers, uint32_t number);
 
 /* Returns a number below `n`, in the end each of them. */
 unsigned int walk_choose(unsigned int n);

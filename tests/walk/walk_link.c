@@ -964,11 +964,6 @@ static void do_choice(const struct walk_choice *choice)
     }
 }
 
-#define SCENARIO(name, tier, reached, ...)                                                         \
-    {                                                                                              \
-        name, tier, &(const struct rules){__VA_ARGS__}, REACHED_##reached                          \
-    }
-
 static const struct walk_scenario scenarios[] = {
     SCENARIO("one side has work", 0, UP, .works = {2}),
     SCENARIO("both sides have work", 0, CROSSED, .works = {1, 1}),
@@ -997,14 +992,8 @@ static const struct walk_scenario scenarios[] = {
     {.name = NULL},
 };
 
-static const struct walk_protocol protocol = {.rules = &rules,
-                                              .rules_size = sizeof(rules),
-                                              .max_states = MAX_STATES,
-                                              .open = open_all,
-                                              .put_state = put_state,
-                                              .add_choices = add_choices,
-                                              .do_choice = do_choice,
-                                              .close = close_all};
+static const struct walk_protocol protocol = {&rules,    sizeof(rules), MAX_STATES, open_all,
+                                              put_state, add_choices,   do_choice,  close_all};
 
 int main(int argc, char **argv)
 {

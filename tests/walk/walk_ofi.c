@@ -51,7 +51,6 @@ enum {
     SIDES = 2,
     MAX_ENDS = 12, /* connections of a side in a run */
     MAX_FLIGHT = 96,
-    MAX_NUMBERS = 64,
     MAX_STATES = 4000000,
     MAX_CALM = 400, /* rounds until both processes are at rest */
     TICK_MS = 1000,
@@ -806,37 +805,7 @@ static bool must_poll(const struct process *process)
 /*** what a state is ***/
 
 /* Ids of connections are replaced by their ranks among those that somebody still knows. */
-struct numbers {
-    uint32_t of[MAX_NUMBERS];
-    unsigned int num;
-};
-
-static struct numbers known[SIDES]; /* ids of each side's connections */
-
-static void add_number(struct numbers *numbers, uint32_t number)
-{
-    unsigned int i = 0;
-
-    while (i < numbers->num && numbers->of[i] < number)
-        i++;
-    if (!number || (i < numbers->num && numbers->of[i] == number))
-        return;
-    WALK_CHECK(numbers->num < MAX_NUMBERS);
-    memmove(&numbers->of[i + 1], &numbers->of[i], (numbers->num - i) * sizeof(numbers->of[0]));
-    numbers->of[i] = number;
-    numbers->num++;
-}
-
-static unsigned int rank_of(int side, uint32_t number)
-{
-    unsigned int i = 0;
-
-    if (!number)
-        return 0;
-    while (i < known[side].num && known[side].of[i] != number)
-        i++;
-    return i + 1;
-}
+static struct walk_numbers known[SIDES]; /* ids of each side's connections */
 
 static bool is_ping(const struct fp_ctrl_msg *msg)
 {
@@ -848,8 +817,8 @@ static void add_ctrl_numbers(int from, const struct fp_ctrl_msg *msg)
 {
     if (is_ping(msg))
         return;
-    add_number(&known[from], msg->from_conn);
-    add_number(&known[!from], msg->to_conn);
+    walk_add_number(&known[from], msg->from_conn);
+    walk_add_number(&known[!from], msg->to_conn);
 }
 
 static void add_queue_numbers(int from, const struct fp_ctrl_queue *queue)
@@ -869,8 +838,8 @@ static void collect_numbers(void)
         for (uint32_t i = 0; ep && i < ep->conns_size; i++) {
             if (!ep->conns[i])
                 continue;
-            add_number(&known[side], ep->conns[i]->id);
-            add_number(&known[!side], ep->conns[i]->rmt_id);
+            walk_add_number(&known[side], ep->conns[i]->id);
+            walk_add_number(&known[!side], ep->conns[i]->rmt_id);
         }
         if (ep)
             add_queue_numbers(!side, &ep->ctrl_queue);
@@ -880,14 +849,8 @@ static void collect_numbers(void)
         if (is_ctrl(&flight[i]))
             add_ctrl_numbers(from, ctrl_of(&flight[i]));
         else
-            add_number(&known[!from], head_of(&flight[i])->to);
+            walk_add_number(&known[!from], head_of(&flight[i])->to);
     }
-}
-
-/* A number relative to another one, or a number that is small in a walk. */
-static void put_small(struct walk_bytes *bytes, uint64_t number)
-{
-    walk_put_byte(bytes, (unsigned int)(number & 0xff));
 }
 
 /* How long ago a time was, in tenths of seconds, at most `most_ms`. */
@@ -903,8 +866,8 @@ static void put_hello(struct walk_bytes *bytes, int from, const struct fp_ctrl_m
 {
     const struct hello hello = read_hello(msg->hello, msg->hello_size);
 
-    put_small(bytes, processes[from].serial - hello.serial);
-    put_small(bytes, processes[!from].rmt_serial - hello.serial);
+    walk_put_small(bytes, processes[from].serial - hello.serial);
+    walk_put_small(bytes, processes[!from].rmt_serial - hello.serial);
 }
 
 static void put_ctrl(struct walk_bytes *bytes, int from, const struct fp_ctrl_msg *msg)
@@ -915,16 +878,16 @@ static void put_ctrl(struct walk_bytes *bytes, int from, const struct fp_ctrl_ms
     walk_put_byte(bytes, msg->kind);
     walk_put_byte(bytes, msg->signed_by);
     if (is_ping(msg)) {
-        put_small(bytes,
-                  pinging->last_ping - (msg->kind == FP_PING ? msg->from_conn : msg->to_conn));
+        walk_put_small(bytes,
+                       pinging->last_ping - (msg->kind == FP_PING ? msg->from_conn : msg->to_conn));
         return;
     }
-    walk_put_byte(bytes, rank_of(from, msg->from_conn));
-    walk_put_byte(bytes, rank_of(!from, msg->to_conn));
+    walk_put_byte(bytes, walk_rank_of(&known[from], msg->from_conn));
+    walk_put_byte(bytes, walk_rank_of(&known[!from], msg->to_conn));
     if (msg->kind == FP_CONN_REQUEST || msg->kind == FP_CONN_ACCEPT)
         put_hello(bytes, from, msg);
     if (msg->kind == FP_CONN_CLOSE || msg->kind == FP_CONN_BROKEN)
-        put_small(bytes, msg->executed);
+        walk_put_small(bytes, msg->executed);
 }
 
 static void put_queue(struct walk_bytes *bytes, int from, const struct fp_ctrl_queue *queue)
@@ -933,7 +896,7 @@ static void put_queue(struct walk_bytes *bytes, int from, const struct fp_ctrl_q
 
     STAILQ_FOREACH (entry, queue, next) {
         put_ctrl(bytes, from, &entry->msg);
-        put_small(bytes, entry->peer->timeouts - entry->timeouts);
+        walk_put_small(bytes, entry->peer->timeouts - entry->timeouts);
         walk_put_byte(bytes, entry->due_ms > processes[from].now_ms);
     }
     walk_put_byte(bytes, 255);
@@ -944,11 +907,11 @@ static void put_peer(struct walk_bytes *bytes, const struct process *process,
 {
     walk_put_byte(bytes, peer->has_key | peer->liveness << 1);
     walk_put_byte(bytes, peer->conns);
-    put_small(bytes, peer->last_ping - peer->last_pong);
-    put_small(bytes, peer->awaited_pong ? 1 + peer->last_ping - peer->awaited_pong : 0);
+    walk_put_small(bytes, peer->last_ping - peer->last_pong);
+    walk_put_small(bytes, peer->awaited_pong ? 1 + peer->last_ping - peer->awaited_pong : 0);
     if (peer->conns == 0)
         return;
-    put_small(bytes, peer->silent_ms / 100);
+    walk_put_small(bytes, peer->silent_ms / 100);
     put_age(bytes, process, peer->checked_ms, TICK_MS);
 }
 
@@ -961,7 +924,7 @@ static void put_conn_flags(struct walk_bytes *bytes, const struct fp_conn *conn)
                              conn->broken << 6);
     walk_put_byte(bytes, process->end && process->end->conn == (const struct prov_conn *)conn);
     if (conn->broken)
-        put_small(bytes, conn->peer->last_ping - conn->awaited_pong);
+        walk_put_small(bytes, conn->peer->last_ping - conn->awaited_pong);
     if (conn->peer_closed)
         put_age(bytes, process, conn->peer_closed_ms, TICK_MS);
 }
@@ -970,7 +933,7 @@ static void put_early(struct walk_bytes *bytes, const struct fp_conn *conn)
 {
     for (const struct fp_buf *buf = conn->early_msgs; buf; buf = buf->next) {
         const struct fp_head *head = (const void *)buf->bytes;
-        put_small(bytes, head->number - conn->next_in);
+        walk_put_small(bytes, head->number - conn->next_in);
         walk_put_byte(bytes, head->kind);
     }
     walk_put_byte(bytes, 255);
@@ -982,8 +945,8 @@ static void put_queued(struct walk_bytes *bytes, const struct fp_conn *conn)
     for (const struct fp_buf *buf = conn->first; buf; buf = buf->next) {
         const struct fp_head *head = (const void *)buf->bytes;
         walk_put_byte(bytes, head->kind);
-        put_small(bytes, head->number);
-        put_small(bytes, head->ack);
+        walk_put_small(bytes, head->number);
+        walk_put_small(bytes, head->ack);
     }
     walk_put_byte(bytes, 255);
 }
@@ -993,28 +956,29 @@ static void put_conn(struct walk_bytes *bytes, const struct fp_conn *conn)
     const struct process *process = this_process();
 
     walk_put_byte(bytes, 20 + conn->state);
-    walk_put_byte(bytes, rank_of(running, conn->id));
-    walk_put_byte(bytes, rank_of(!running, conn->rmt_id));
+    walk_put_byte(bytes, walk_rank_of(&known[running], conn->id));
+    walk_put_byte(bytes, walk_rank_of(&known[!running], conn->rmt_id));
     put_conn_flags(bytes, conn);
-    put_small(bytes, conn->peer->timeouts - conn->timeouts);
-    put_small(bytes, conn->posted);
-    put_small(bytes, conn->posted - conn->sent);
-    put_small(bytes, conn->posted - conn->reported);
-    put_small(bytes, conn->acked);
-    put_small(bytes, conn->executed);
-    put_small(bytes, conn->executed - conn->acks_sent);
-    put_small(bytes, conn->next_out);
-    put_small(bytes, conn->next_in);
-    put_small(bytes, conn->next_in - conn->seen_in);
-    put_small(bytes, conn->stall_checks);
-    put_small(bytes, conn->reported - conn->seen_reported);
-    put_small(bytes, conn->reported + conn->sent + conn->acked - conn->seen_progress);
-    put_small(bytes, conn->stalled_ms / 100);
+    walk_put_small(bytes, conn->peer->timeouts - conn->timeouts);
+    walk_put_small(bytes, conn->posted);
+    walk_put_small(bytes, conn->posted - conn->sent);
+    walk_put_small(bytes, conn->posted - conn->reported);
+    walk_put_small(bytes, conn->acked);
+    walk_put_small(bytes, conn->executed);
+    walk_put_small(bytes, conn->executed - conn->acks_sent);
+    walk_put_small(bytes, conn->next_out);
+    walk_put_small(bytes, conn->next_in);
+    walk_put_small(bytes, conn->next_in - conn->seen_in);
+    walk_put_small(bytes, conn->stall_checks);
+    walk_put_small(bytes, conn->reported - conn->seen_reported);
+    walk_put_small(bytes, conn->reported + conn->sent + conn->acked - conn->seen_progress);
+    walk_put_small(bytes, conn->stalled_ms / 100);
     if (conn->state == FP_REQUESTED)
-        put_small(bytes, process->serial - read_hello(conn->hello.bytes, conn->hello.size).serial);
+        walk_put_small(bytes,
+                       process->serial - read_hello(conn->hello.bytes, conn->hello.size).serial);
     if (conn->state == FP_ACCEPTED)
-        put_small(bytes, process->rmt_serial -
-                             read_hello(conn->rmt_hello.bytes, conn->rmt_hello.size).serial);
+        walk_put_small(bytes, process->rmt_serial -
+                                  read_hello(conn->rmt_hello.bytes, conn->rmt_hello.size).serial);
     put_early(bytes, conn);
     put_queued(bytes, conn);
 }
@@ -1033,7 +997,7 @@ static void put_fake(struct walk_bytes *bytes, int from, const struct fake_ep *f
         if (fake->done[i].len == sizeof(struct fp_ctrl_msg))
             put_ctrl(bytes, from, (const struct fp_ctrl_msg *)(const void *)buf->bytes);
         else
-            put_small(bytes, ((const struct fp_head *)(const void *)buf->bytes)->number);
+            walk_put_small(bytes, ((const struct fp_head *)(const void *)buf->bytes)->number);
     }
     walk_put_byte(bytes, rules.receives > 0 ? fake->num_receives : 0);
     walk_put_byte(bytes, 255);
@@ -1050,7 +1014,7 @@ static void put_left(struct walk_bytes *bytes, const struct process *process)
     walk_put_byte(bytes, process->link == FAILED ? process->reason : 0);
     walk_put_byte(bytes, process->thread_is_due | process->poll_is_due << 1);
     walk_put_byte(bytes, process->num_lines > 0);
-    put_small(bytes, processes[!running].rmt_serial - process->serial);
+    walk_put_small(bytes, processes[!running].rmt_serial - process->serial);
     if (!process->end)
         return;
     walk_put_byte(bytes, process->end->requested | process->end->up << 1);
@@ -1059,7 +1023,7 @@ static void put_left(struct walk_bytes *bytes, const struct process *process)
 
 static void put_ep(struct walk_bytes *bytes, const struct process *process, const struct fp_ep *ep)
 {
-    put_small(bytes, ep->prov->peer_events - ep->peer_events_seen);
+    walk_put_small(bytes, ep->prov->peer_events - ep->peer_events_seen);
     put_age(bytes, process, ep->checked_ms, TICK_MS);
     put_queue(bytes, !running, &ep->ctrl_queue);
     put_fake(bytes, !running, fake_of(ep->fids.ep));
@@ -1081,7 +1045,7 @@ static void put_process(struct walk_bytes *bytes, const struct process *process)
         put_peer(bytes, process, peer_of_process(process));
     /* nobody sleeps before the end: until then a timer is for the thread alone */
     walk_put_byte(bytes, must_run_thread(process) ? 1 + prov->timer_armed : 0);
-    put_small(bytes, prov->peer_events - prov->peer_events_reported);
+    walk_put_small(bytes, prov->peer_events - prov->peer_events_reported);
     put_queue(bytes, running, &prov->control.queue);
     put_fake(bytes, !running, fake_of(prov->control.fids.ep));
     walk_put_byte(bytes, process->ep != NULL);
@@ -1106,10 +1070,10 @@ static void put_flight(struct walk_bytes *bytes)
                 continue;
             }
             walk_put_byte(bytes, head_of(packet)->kind);
-            walk_put_byte(bytes, rank_of(!side, head_of(packet)->to));
-            put_small(bytes, head_of(packet)->number);
-            put_small(bytes, head_of(packet)->ack);
-            put_small(bytes, head_of(packet)->seq);
+            walk_put_byte(bytes, walk_rank_of(&known[!side], head_of(packet)->to));
+            walk_put_small(bytes, head_of(packet)->number);
+            walk_put_small(bytes, head_of(packet)->ack);
+            walk_put_small(bytes, head_of(packet)->seq);
         }
         walk_put_byte(bytes, 255);
     }
@@ -1556,11 +1520,6 @@ static void do_choice(const struct walk_choice *choice)
     collect();
 }
 
-#define SCENARIO(name, tier, reached, ...)                                                         \
-    {                                                                                              \
-        name, tier, &(const struct rules){__VA_ARGS__}, REACHED_##reached                          \
-    }
-
 static const struct walk_scenario scenarios[] = {
     SCENARIO("one request", 0, UP, .requests = {1}, .messages = {1, 1}),
     SCENARIO("requests cross", 0, CROSSED, .requests = {1, 1}),
@@ -1599,14 +1558,8 @@ static const struct walk_scenario scenarios[] = {
     {.name = NULL},
 };
 
-static const struct walk_protocol protocol = {.rules = &rules,
-                                              .rules_size = sizeof(rules),
-                                              .max_states = MAX_STATES,
-                                              .open = open_all,
-                                              .put_state = put_state,
-                                              .add_choices = add_choices,
-                                              .do_choice = do_choice,
-                                              .close = close_all};
+static const struct walk_protocol protocol = {&rules,    sizeof(rules), MAX_STATES, open_all,
+                                              put_state, add_choices,   do_choice,  close_all};
 
 int main(int argc, char **argv)
 {

@@ -712,33 +712,22 @@ static void add_choices(struct walk_choices *choices)
 }
 
 static const struct walk_scenario scenarios[] = {
-    {"one request", 0, &(const struct rules){.requests = {1}}, REACHED_UP},
-    {"requests cross", 0, &(const struct rules){.requests = {1, 1}}, REACHED_CROSSED},
-    {"requests cross, the other key", 0, &(const struct rules){.requests = {1, 1}, .swapped = true},
-     REACHED_YIELD},
-    {"a death", 0, &(const struct rules){.requests = {1, 1}, .dies = true}, REACHED_DEAD},
-    {"a shortage", 0, &(const struct rules){.requests = {1, 1}, .shortages = 1}, REACHED_UP},
-    {"a wrong key", 0, &(const struct rules){.requests = {1, 1}, .wrong_key = true},
-     REACHED_REFUSED},
-    {"closes", 0, &(const struct rules){.requests = {1, 1}, .closes = {1, 1}}, REACHED_CROSSED},
-    {"closes, and a second request", 1, &(const struct rules){.requests = {2, 1}, .closes = {1, 1}},
-     REACHED_UP},
-    {"new endpoints", 1, &(const struct rules){.requests = {2}, .reopens = {1, 1}}, REACHED_UP},
-    {"requests cross, new endpoints", 2,
-     &(const struct rules){.requests = {1, 1}, .reopens = {1, 1}}, REACHED_UP},
-    {"closes and a death", 2,
-     &(const struct rules){.requests = {2, 1}, .closes = {1, 1}, .dies = true}, REACHED_DEAD},
+    SCENARIO("one request", 0, UP, .requests = {1}),
+    SCENARIO("requests cross", 0, CROSSED, .requests = {1, 1}),
+    SCENARIO("requests cross, the other key", 0, YIELD, .requests = {1, 1}, .swapped = true),
+    SCENARIO("a death", 0, DEAD, .requests = {1, 1}, .dies = true),
+    SCENARIO("a shortage", 0, UP, .requests = {1, 1}, .shortages = 1),
+    SCENARIO("a wrong key", 0, REFUSED, .requests = {1, 1}, .wrong_key = true),
+    SCENARIO("closes", 0, CROSSED, .requests = {1, 1}, .closes = {1, 1}),
+    SCENARIO("closes, and a second request", 1, UP, .requests = {2, 1}, .closes = {1, 1}),
+    SCENARIO("new endpoints", 1, UP, .requests = {2}, .reopens = {1, 1}),
+    SCENARIO("requests cross, new endpoints", 2, UP, .requests = {1, 1}, .reopens = {1, 1}),
+    SCENARIO("closes and a death", 2, DEAD, .requests = {2, 1}, .closes = {1, 1}, .dies = true),
     {.name = NULL},
 };
 
-static const struct walk_protocol protocol = {.rules = &rules,
-                                              .rules_size = sizeof(rules),
-                                              .max_states = MAX_STATES,
-                                              .open = open_all,
-                                              .put_state = put_state,
-                                              .add_choices = add_choices,
-                                              .do_choice = do_choice,
-                                              .close = close_all};
+static const struct walk_protocol protocol = {&rules,    sizeof(rules), MAX_STATES, open_all,
+                                              put_state, add_choices,   do_choice,  close_all};
 
 int main(int argc, char **argv)
 {

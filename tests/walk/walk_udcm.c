@@ -56,7 +56,6 @@ enum {
     SIDES = 2,
     MAX_USERS = 8, /* of a side at a time */
     MAX_FLIGHT = 24,
-    MAX_NUMBERS = 64,
     MAX_STATES = 20000000,
     MAX_EXCHANGE = 100, /* datagrams and timers until a good network is silent */
     UD_QPN = 100,
@@ -346,49 +345,19 @@ static unsigned int num_answers(int side)
 /*** what a state is ***/
 
 /* Numbers of connections are replaced by their ranks among those that somebody still knows. */
-struct numbers {
-    uint32_t of[MAX_NUMBERS];
-    unsigned int num;
-};
-
-static void add_number(struct numbers *numbers, uint32_t number)
-{
-    unsigned int i = 0;
-
-    while (i < numbers->num && numbers->of[i] < number)
-        i++;
-    if (!number || (i < numbers->num && numbers->of[i] == number))
-        return;
-    WALK_CHECK(numbers->num < MAX_NUMBERS);
-    memmove(&numbers->of[i + 1], &numbers->of[i], (numbers->num - i) * sizeof(numbers->of[0]));
-    numbers->of[i] = number;
-    numbers->num++;
-}
-
-static uint8_t rank_of(const struct numbers *numbers, uint32_t number)
-{
-    unsigned int i = 0;
-
-    if (!number)
-        return 0;
-    while (i < numbers->num && numbers->of[i] != number)
-        i++;
-    return (uint8_t)(i + 1);
-}
-
-static void collect_numbers(struct numbers numbers[SIDES])
+static void collect_numbers(struct walk_numbers numbers[SIDES])
 {
     const struct vp_udcm_conn *conn;
 
     for (int side = 0; side < SIDES; side++) {
         UT_HASH_FOREACH_ALL (conn, &provs[side].udcm->by_number, by_number) {
-            add_number(&numbers[side], conn->number);
-            add_number(&numbers[!side], conn->peer_number);
+            walk_add_number(&numbers[side], conn->number);
+            walk_add_number(&numbers[!side], conn->peer_number);
         }
     }
     for (unsigned int i = 0; i < num_flight; i++) {
-        add_number(&numbers[!flight[i].to], flight[i].msg.from);
-        add_number(&numbers[flight[i].to], flight[i].msg.to);
+        walk_add_number(&numbers[!flight[i].to], flight[i].msg.from);
+        walk_add_number(&numbers[flight[i].to], flight[i].msg.to);
     }
 }
 
@@ -407,13 +376,13 @@ static uint8_t timer_rank(int side, const struct vp_udcm_conn *conn)
     return rank;
 }
 
-static void put_conn(struct walk_bytes *bytes, const struct numbers numbers[SIDES], int side,
+static void put_conn(struct walk_bytes *bytes, const struct walk_numbers numbers[SIDES], int side,
                      const struct vp_udcm_conn *conn)
 {
     const struct user *user = conn->owner ? user_of_id(side, conn->owner) : NULL;
 
     walk_put_byte(bytes, conn->state);
-    walk_put_byte(bytes, rank_of(&numbers[!side], conn->peer_number));
+    walk_put_byte(bytes, walk_rank_of(&numbers[!side], conn->peer_number));
     walk_put_byte(bytes, timer_rank(side, conn));
     walk_put_byte(bytes, conn->rep_sent);
     walk_put_byte(bytes, conn->passive.key != 0);
@@ -425,7 +394,7 @@ static void put_conn(struct walk_bytes *bytes, const struct numbers numbers[SIDE
     walk_put_byte(bytes, user && user->early);
 }
 
-static void put_conns(struct walk_bytes *bytes, const struct numbers numbers[SIDES], int side)
+static void put_conns(struct walk_bytes *bytes, const struct walk_numbers numbers[SIDES], int side)
 {
     for (unsigned int i = 0; i < numbers[side].num; i++) {
         const struct vp_udcm_conn *conn = find_by_number(provs[side].udcm, numbers[side].of[i]);
@@ -446,15 +415,15 @@ static int compare_datagrams(const void *a, const void *b)
     return memcmp(a, b, 5);
 }
 
-static void put_flight(struct walk_bytes *bytes, const struct numbers numbers[SIDES])
+static void put_flight(struct walk_bytes *bytes, const struct walk_numbers numbers[SIDES])
 {
     uint8_t sorted[MAX_FLIGHT][5];
 
     for (unsigned int i = 0; i < num_flight; i++) {
         const struct message *msg = &flight[i].msg;
         int to = flight[i].to;
-        uint8_t key[5] = {(uint8_t)to, msg->kind, rank_of(&numbers[!to], msg->from),
-                          rank_of(&numbers[to], msg->to), msg->reject_reason};
+        uint8_t key[5] = {(uint8_t)to, msg->kind, walk_rank_of(&numbers[!to], msg->from),
+                          walk_rank_of(&numbers[to], msg->to), msg->reject_reason};
         memcpy(sorted[i], key, sizeof(key));
     }
     qsort(sorted, num_flight, sizeof(sorted[0]), compare_datagrams);
@@ -465,7 +434,7 @@ static void put_flight(struct walk_bytes *bytes, const struct numbers numbers[SI
 
 static void put_state(struct walk_bytes *bytes)
 {
-    struct numbers numbers[SIDES] = {0};
+    struct walk_numbers numbers[SIDES] = {0};
 
     walk_put_byte(bytes, exited);
     walk_put_byte(bytes, heard_gone);
@@ -774,39 +743,24 @@ static void close_all(void)
 }
 
 static const struct walk_scenario scenarios[] = {
-    {"one request", 0,
-     &(const struct rules){.requests = {1}, .answers = {0, 1}, .disconnects = true}, REACHED_EARLY},
-    {"a late copy", 0, &(const struct rules){.requests = {1}, .answers = {0, 2}}, REACHED_UP},
-    {"an exit", 0, &(const struct rules){.requests = {2}, .answers = {0, 1}, .exits = true},
-     REACHED_GONE},
-    {"an exit of the origin", 0,
-     &(const struct rules){
-         .requests = {0, 1}, .answers = {1}, .disconnects = true, .loses = true, .exits = true},
-     REACHED_GONE},
-    {"one request, loss", 0,
-     &(const struct rules){.requests = {1}, .answers = {0, 1}, .disconnects = true, .loses = true},
-     REACHED_ALONE},
-    {"requests cross", 1, &(const struct rules){.requests = {1, 1}, .answers = {1, 1}},
-     REACHED_CROSSED},
-    {"two requests", 1, &(const struct rules){.requests = {2}, .answers = {0, 2}}, REACHED_UP},
-    {"a late copy, loss", 1,
-     &(const struct rules){.requests = {1}, .answers = {0, 2}, .disconnects = true, .loses = true},
-     REACHED_ALONE},
-    {"a late copy, loss, copies", 2,
-     &(const struct rules){
-         .requests = {1}, .answers = {0, 2}, .disconnects = true, .loses = true, .doubles = true},
-     REACHED_ALONE},
+    SCENARIO("one request", 0, EARLY, .requests = {1}, .answers = {0, 1}, .disconnects = true),
+    SCENARIO("a late copy", 0, UP, .requests = {1}, .answers = {0, 2}),
+    SCENARIO("an exit", 0, GONE, .requests = {2}, .answers = {0, 1}, .exits = true),
+    SCENARIO("an exit of the origin", 0, GONE, .requests = {0, 1}, .answers = {1},
+             .disconnects = true, .loses = true, .exits = true),
+    SCENARIO("one request, loss", 0, ALONE, .requests = {1}, .answers = {0, 1}, .disconnects = true,
+             .loses = true),
+    SCENARIO("requests cross", 1, CROSSED, .requests = {1, 1}, .answers = {1, 1}),
+    SCENARIO("two requests", 1, UP, .requests = {2}, .answers = {0, 2}),
+    SCENARIO("a late copy, loss", 1, ALONE, .requests = {1}, .answers = {0, 2}, .disconnects = true,
+             .loses = true),
+    SCENARIO("a late copy, loss, copies", 2, ALONE, .requests = {1}, .answers = {0, 2},
+             .disconnects = true, .loses = true, .doubles = true),
     {.name = NULL},
 };
 
-static const struct walk_protocol protocol = {.rules = &rules,
-                                              .rules_size = sizeof(rules),
-                                              .max_states = MAX_STATES,
-                                              .open = open_all,
-                                              .put_state = put_state,
-                                              .add_choices = add_choices,
-                                              .do_choice = do_choice,
-                                              .close = close_all};
+static const struct walk_protocol protocol = {&rules,    sizeof(rules), MAX_STATES, open_all,
+                                              put_state, add_choices,   do_choice,  close_all};
 
 int main(int argc, char **argv)
 {

@@ -57,7 +57,7 @@ static ssize_t make_numbers(void *to, size_t size);
 
 enum {
     MAX_ENDS = 12, /* connections of a side in a run */
-    MAX_NUMBERS = 64,
+    MAX_CONNS = 64,
     MAX_STATES = 4000000,
     MAX_CALM = 1500, /* steps until both processes are at rest */
     REST_MS = 600,
@@ -618,39 +618,9 @@ static void kill_process(struct process *process)
 
 /* Numbers of ids are replaced by their ranks among those that somebody still knows, connections and
  * queue pairs by the place of the connection in the lists of its endpoint. */
-struct numbers {
-    uint32_t of[MAX_NUMBERS];
-    unsigned int num;
-};
-
-static struct numbers known[HOSTS];
-static const struct vp_conn *conns[HOSTS][MAX_NUMBERS];
+static struct walk_numbers known[HOSTS];
+static const struct vp_conn *conns[HOSTS][MAX_CONNS];
 static unsigned int num_conns[HOSTS];
-
-static void add_number(struct numbers *numbers, uint32_t number)
-{
-    unsigned int i = 0;
-
-    while (i < numbers->num && numbers->of[i] < number)
-        i++;
-    if (!number || (i < numbers->num && numbers->of[i] == number))
-        return;
-    WALK_CHECK(numbers->num < MAX_NUMBERS);
-    memmove(&numbers->of[i + 1], &numbers->of[i], (numbers->num - i) * sizeof(numbers->of[0]));
-    numbers->of[i] = number;
-    numbers->num++;
-}
-
-static unsigned int rank_of(int side, uint32_t number)
-{
-    unsigned int i = 0;
-
-    if (!number)
-        return 0;
-    while (i < known[side].num && known[side].of[i] != number)
-        i++;
-    return i + 1;
-}
 
 static void collect_conns(int side)
 {
@@ -662,7 +632,7 @@ static void collect_conns(int side)
         return;
     for (int k = 0; k < 3; k++) {
         for (const struct vp_list *l = lists[k]->next; l != lists[k]; l = l->next) {
-            WALK_CHECK(num_conns[side] < MAX_NUMBERS);
+            WALK_CHECK(num_conns[side] < MAX_CONNS);
             conns[side][num_conns[side]++] = vp_container_of(l, struct vp_conn, ep_link);
         }
     }
@@ -676,12 +646,12 @@ static void collect_numbers(void)
     for (unsigned int i = 0; i < MAX_IDS; i++) {
         if (!ids[i].exists)
             continue;
-        add_number(&known[ids[i].host], ids[i].number);
-        add_number(&known[!ids[i].host], ids[i].peer_number);
+        walk_add_number(&known[ids[i].host], ids[i].number);
+        walk_add_number(&known[!ids[i].host], ids[i].peer_number);
     }
     for (unsigned int i = 0; i < num_flight; i++) {
-        add_number(&known[!flight[i].to], flight[i].from_id);
-        add_number(&known[flight[i].to], flight[i].to_id);
+        walk_add_number(&known[!flight[i].to], flight[i].from_id);
+        walk_add_number(&known[flight[i].to], flight[i].to_id);
     }
 }
 
@@ -705,16 +675,10 @@ static unsigned int qp_rank(uint32_t qpn)
     return at ? conn_rank(at->qp.qp_context) + 32u * (unsigned int)at->host : 255;
 }
 
-/* A number relative to another one, or a number that is small in a walk. */
-static void put_small(struct walk_bytes *bytes, uint64_t number)
-{
-    walk_put_byte(bytes, (unsigned int)(number & 0xff));
-}
-
 static void put_word(struct walk_bytes *bytes, uint64_t number)
 {
-    put_small(bytes, number);
-    put_small(bytes, number >> 8);
+    walk_put_small(bytes, number);
+    walk_put_small(bytes, number >> 8);
 }
 
 /* Until a time, or since. */
@@ -727,8 +691,8 @@ static void put_hello(struct walk_bytes *bytes, int from, const void *data)
 {
     const struct hello hello = read_hello(data, sizeof(hello));
 
-    put_small(bytes, processes[from].serial - hello.serial);
-    put_small(bytes, processes[!from].rmt_serial - hello.serial);
+    walk_put_small(bytes, processes[from].serial - hello.serial);
+    walk_put_small(bytes, processes[!from].rmt_serial - hello.serial);
 }
 
 static void put_request(struct walk_bytes *bytes, int from, const struct vp_hello_req *req)
@@ -736,7 +700,7 @@ static void put_request(struct walk_bytes *bytes, int from, const struct vp_hell
     walk_put_byte(bytes, req->kind);
     if ((req->kind & VP_REQ_SIZE) == VP_REQ_PROBE)
         return;
-    put_small(bytes, processes[from].prov->num_requests - req->tag);
+    walk_put_small(bytes, processes[from].prov->num_requests - req->tag);
     walk_put_byte(bytes, req->attempt);
     put_hello(bytes, from, req->hello);
 }
@@ -745,7 +709,7 @@ static void put_data(struct walk_bytes *bytes, int from, const uint8_t *data, un
 {
     struct vp_hello_rep rep;
 
-    put_small(bytes, size);
+    walk_put_small(bytes, size);
     if (size == sizeof(struct vp_hello_req)) {
         put_request(bytes, from, (const struct vp_hello_req *)(const void *)data);
     } else if (size == sizeof(rep)) {
@@ -759,10 +723,10 @@ static void put_data(struct walk_bytes *bytes, int from, const uint8_t *data, un
 static void put_msg(struct walk_bytes *bytes, const struct cm_msg *msg)
 {
     walk_put_byte(bytes, msg->kind + 10u * (unsigned int)msg->to);
-    walk_put_byte(bytes, rank_of(!msg->to, msg->from_id));
-    walk_put_byte(bytes, rank_of(msg->to, msg->to_id));
+    walk_put_byte(bytes, walk_rank_of(&known[!msg->to], msg->from_id));
+    walk_put_byte(bytes, walk_rank_of(&known[msg->to], msg->to_id));
     walk_put_byte(bytes, qp_rank(msg->qpn));
-    put_small(bytes, msg->reason);
+    walk_put_small(bytes, msg->reason);
     walk_put_byte(bytes, msg->rejects_req);
     put_data(bytes, !msg->to, msg->data, msg->size);
 }
@@ -798,8 +762,8 @@ static void put_id(struct walk_bytes *bytes, const struct host_id *at)
     const struct vp_cm_id *user = at->id.context;
 
     walk_put_byte(bytes, 20 + at->state);
-    walk_put_byte(bytes, rank_of(at->host, at->number));
-    walk_put_byte(bytes, rank_of(!at->host, at->peer_number));
+    walk_put_byte(bytes, walk_rank_of(&known[at->host], at->number));
+    walk_put_byte(bytes, walk_rank_of(&known[!at->host], at->peer_number));
     walk_put_byte(bytes, qp_rank(at->qpn));
     walk_put_byte(bytes, qp_rank(at->peer_qpn));
     walk_put_byte(bytes, at->has_user | at->disconnected << 1 | (at->sent.kind != 0) << 2);
@@ -839,14 +803,14 @@ static void put_ending(struct walk_bytes *bytes, const struct vp_conn *conn)
 {
     const struct vp_ending *end = &conn->end;
 
-    put_small(bytes, end->reason);
+    walk_put_small(bytes, end->reason);
     walk_put_byte(bytes, end->err_status);
     walk_put_byte(bytes, end->suspend | end->suspend_request << 4);
     walk_put_byte(bytes,
                   end->peer_suspended | end->delivered << 1 | end->stuck << 2 | end->drained << 3);
-    put_small(bytes, end->err_seq - conn->tail);
-    put_small(bytes, end->posted_end - conn->tail);
-    put_small(bytes, end->completed_end - conn->tail);
+    walk_put_small(bytes, end->err_seq - conn->tail);
+    walk_put_small(bytes, end->posted_end - conn->tail);
+    walk_put_small(bytes, end->completed_end - conn->tail);
     put_time(bytes, end->deadline == UINT64_MAX ? 0 : end->deadline);
 }
 
@@ -859,15 +823,15 @@ static void put_qp(struct walk_bytes *bytes, const struct vp_conn *conn)
         return;
     walk_put_byte(bytes, qp_rank(at->peer_qpn));
     for (unsigned int i = 0; i < at->num_posted; i++) {
-        put_small(bytes, at->posted[i].is_send | at->posted[i].has_imm << 1);
-        put_small(bytes, be32toh(at->posted[i].imm));
+        walk_put_small(bytes, at->posted[i].is_send | at->posted[i].has_imm << 1);
+        walk_put_small(bytes, be32toh(at->posted[i].imm));
     }
     put_time(bytes, at->stuck_ms);
     if (!conn->recvs)
         return;
-    put_small(bytes, at->receives.num);
-    put_small(bytes, conn->recvs->posted - conn->recvs->completed);
-    put_small(bytes, conn->recvs->to_post);
+    walk_put_small(bytes, at->receives.num);
+    walk_put_small(bytes, conn->recvs->posted - conn->recvs->completed);
+    walk_put_small(bytes, conn->recvs->to_post);
 }
 
 static void put_conn(struct walk_bytes *bytes, const struct vp_conn *conn)
@@ -886,12 +850,12 @@ static void put_conn(struct walk_bytes *bytes, const struct vp_conn *conn)
     walk_put_byte(bytes, conn->hs_reason);
     walk_put_byte(bytes, conn->reject_reason);
     walk_put_byte(bytes, conn->verdict);
-    put_small(bytes, conn->head);
-    put_small(bytes, conn->tail);
-    put_small(bytes, conn->signalled);
-    put_small(bytes, conn->head - conn->used_head);
-    put_small(bytes, conn->head - conn->head_at_check);
-    put_small(bytes, conn->tail - conn->tail_at_check);
+    walk_put_small(bytes, conn->head);
+    walk_put_small(bytes, conn->tail);
+    walk_put_small(bytes, conn->signalled);
+    walk_put_small(bytes, conn->head - conn->used_head);
+    walk_put_small(bytes, conn->head - conn->head_at_check);
+    walk_put_small(bytes, conn->tail - conn->tail_at_check);
     put_handshake(bytes, conn);
     put_ending(bytes, conn);
     put_qp(bytes, conn);
@@ -905,20 +869,20 @@ static void put_cq(struct walk_bytes *bytes, const struct ibv_cq *cq)
         walk_put_byte(bytes, qp_rank(of->wcs[i].qp_num));
         walk_put_byte(bytes, of->wcs[i].status);
         walk_put_byte(bytes, of->wcs[i].wc_flags);
-        put_small(bytes, be32toh(of->wcs[i].imm_data));
+        walk_put_small(bytes, be32toh(of->wcs[i].imm_data));
     }
     walk_put_byte(bytes, 253);
 }
 
 static void put_ep(struct walk_bytes *bytes, const struct vp_ep *ep)
 {
-    put_small(bytes, ep->pending);
+    walk_put_small(bytes, ep->pending);
     walk_put_byte(bytes, ep->needs_slow_poll | !vp_list_empty(&ep->wake_link) << 1);
     walk_put_byte(bytes, (unsigned int)(ep->stash_send | ep->stash_recv << 4));
-    put_small(bytes, ep->credits);
-    put_small(bytes, ep->recvs.to_post);
-    put_small(bytes, ep->recv_room);
-    put_small(bytes, ep->recv_deferred);
+    walk_put_small(bytes, ep->credits);
+    walk_put_small(bytes, ep->recvs.to_post);
+    walk_put_small(bytes, ep->recv_room);
+    walk_put_small(bytes, ep->recv_deferred);
     put_time(bytes, ep->wake_at);
     put_time(bytes, ep->stall_check_at);
     PUT_LIST(bytes, &ep->service_list, service_link);
@@ -931,8 +895,8 @@ static void put_prov(struct walk_bytes *bytes, const struct vp_prov *prov)
 {
     const struct vp_qp_budget *p = &prov->devices[0].budget;
 
-    put_small(bytes, prov->connecting);
-    put_small(bytes, prov->window);
+    walk_put_small(bytes, prov->connecting);
+    walk_put_small(bytes, prov->window);
     put_word(bytes, this_process()->requests_left > 0 ? prov->handshake_ms : 0);
     put_time(bytes, prov->next_deadline);
     put_time(bytes, prov->read_paused_until);
@@ -944,8 +908,8 @@ static void put_prov(struct walk_bytes *bytes, const struct vp_prov *prov)
     PUT_LIST(bytes, &p->evicting, budget_link);
     PUT_LIST(bytes, &p->waiting_active, hs.link);
     PUT_LIST(bytes, &p->waiting_passive, hs.link);
-    put_small(bytes, p->limit);
-    put_small(bytes, p->num_not_evicted);
+    walk_put_small(bytes, p->limit);
+    walk_put_small(bytes, p->num_not_evicted);
     walk_put_byte(bytes, p->active_turn);
     put_time(bytes, p->shrunk_until);
     put_time(bytes, p->resume_at);
@@ -965,8 +929,9 @@ static void put_events(struct walk_bytes *bytes, int side)
     for (unsigned int i = 0; i < host->num_events; i++) {
         const struct rdma_cm_event *event = &host->events[i];
         walk_put_byte(bytes, event->event);
-        put_small(bytes, event->status);
-        walk_put_byte(bytes, rank_of(side, ((struct host_id *)(void *)event->id)->number));
+        walk_put_small(bytes, event->status);
+        walk_put_byte(bytes,
+                      walk_rank_of(&known[side], ((struct host_id *)(void *)event->id)->number));
         put_data(bytes, !side, host->event_data[i], event->param.conn.private_data_len);
     }
     for (unsigned int i = 0; i < host->num_async; i++)
@@ -983,7 +948,7 @@ static void put_link(struct walk_bytes *bytes, const struct process *process)
     walk_put_byte(bytes, process->link);
     walk_put_byte(bytes, process->link == LINK_FAILED ? process->reason : 0);
     walk_put_byte(bytes, process->num_lines > 0);
-    put_small(bytes, processes[!running].rmt_serial - process->serial);
+    walk_put_small(bytes, processes[!running].rmt_serial - process->serial);
     if (!process->end)
         return;
     walk_put_byte(bytes, process->end->requested | process->end->up << 1);
@@ -1620,11 +1585,6 @@ static void do_choice(const struct walk_choice *choice)
     in_step = false;
 }
 
-#define SCENARIO(name, tier, reached, ...)                                                         \
-    {                                                                                              \
-        name, tier, &(const struct rules){__VA_ARGS__}, REACHED_##reached                          \
-    }
-
 static const struct walk_scenario scenarios[] = {
     SCENARIO("one request", 0, UP, .requests = {1}),
     SCENARIO("messages", 0, EARLY, .requests = {1}, .messages = {1, 1}),
@@ -1704,14 +1664,8 @@ static const struct walk_scenario scenarios[] = {
     {.name = NULL},
 };
 
-static const struct walk_protocol protocol = {.rules = &rules,
-                                              .rules_size = sizeof(rules),
-                                              .max_states = MAX_STATES,
-                                              .open = open_all,
-                                              .put_state = put_state,
-                                              .add_choices = add_choices,
-                                              .do_choice = do_choice,
-                                              .close = close_all};
+static const struct walk_protocol protocol = {&rules,    sizeof(rules), MAX_STATES, open_all,
+                                              put_state, add_choices,   do_choice,  close_all};
 
 int main(int argc, char **argv)
 {
