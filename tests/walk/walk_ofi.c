@@ -43,6 +43,7 @@
 #include "../../provider/ofi/control.h"
 #include "../../provider/ofi/ep.h"
 #include "../../provider/ofi/peer.h"
+#include "counted_memory.h"
 #include "util/host.h"
 #include "util/log.h"
 #include "walk.h"
@@ -123,7 +124,6 @@ static bool good;         /* on the way to the end */
 static uint64_t next_random;
 static bool is_closed[FAKE_EPS]; /* the endpoint is closed, or its process is dead */
 static unsigned int num_arms;    /* of owners, on the way to the end */
-static unsigned int num_allocated, num_before;
 
 enum reached {
     REACHED_UP,
@@ -286,42 +286,10 @@ bool __wrap_fp_is_signed(const struct fp_ctrl_msg *msg, const uint8_t key[FP_KEY
     return memcmp(msg->tag, &tag, sizeof(tag)) == 0;
 }
 
-/*** the memory of both ***/
-
-void *__real_malloc(size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_malloc(size_t size)
+/* A shortage is one of random numbers: see getrandom(). */
+static bool lacks_memory(void)
 {
-    void *memory = __real_malloc(size);
-
-    num_allocated += memory != NULL;
-    return memory;
-}
-
-void *__real_calloc(size_t num, size_t size);
-void *__wrap_calloc(size_t num, size_t size);
-void *__wrap_calloc(size_t num, size_t size)
-{
-    void *memory = __real_calloc(num, size);
-
-    num_allocated += memory != NULL;
-    return memory;
-}
-
-void *__real_realloc(void *memory, size_t size);
-void *__wrap_realloc(void *memory, size_t size);
-void *__wrap_realloc(void *memory, size_t size)
-{
-    num_allocated += memory == NULL;
-    return __real_realloc(memory, size);
-}
-
-void __real_free(void *memory);
-void __wrap_free(void *memory);
-void __wrap_free(void *memory)
-{
-    num_allocated -= memory != NULL;
-    __real_free(memory);
+    return false;
 }
 
 /*** the network ***/
@@ -1314,7 +1282,7 @@ static void open_all(void)
 {
     next_random = 0;
     num_flight = 0;
-    num_before = num_allocated;
+    begin_counting();
     good = disturbed = needs_time = false;
     num_arms = 0;
     left = rules;
@@ -1339,7 +1307,7 @@ static void close_all(void)
         end_sends(running);
         ofi_provider.close(this_process()->prov);
     }
-    WALK_CHECK(num_allocated == num_before || num_before == 0); /* the first one: tables */
+    check_memory_is_free();
 }
 
 enum action {

@@ -50,6 +50,7 @@ static ssize_t make_numbers(void *to, size_t size);
 
 #include "../../provider/verbs/conn_types.h"
 #include "../../provider/verbs/ep_types.h"
+#include "counted_memory.h"
 #include "process/process.h"
 #include "rdma_hosts.h"
 #include "util/log.h"
@@ -141,7 +142,6 @@ static bool needs_time;    /* somebody may have to wait for a time limit */
 static uint64_t waited_ms; /* on the way to the end */
 static bool in_step;       /* an owner or a thread runs, before the end */
 static uint64_t next_random;
-static unsigned int num_allocated, num_before;
 
 enum reached {
     REACHED_UP,
@@ -236,52 +236,6 @@ static bool lacks_memory(void)
     walk_step("    side %u lacks memory", (unsigned int)running, 0, 0);
     errno = ENOMEM;
     return true;
-}
-
-void *__real_malloc(size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_malloc(size_t size)
-{
-    void *memory = lacks_memory() ? NULL : __real_malloc(size);
-
-    num_allocated += memory != NULL;
-    return memory;
-}
-
-void *__real_calloc(size_t num, size_t size);
-void *__wrap_calloc(size_t num, size_t size);
-void *__wrap_calloc(size_t num, size_t size)
-{
-    void *memory = lacks_memory() ? NULL : __real_calloc(num, size);
-
-    num_allocated += memory != NULL;
-    return memory;
-}
-
-void *__real_realloc(void *memory, size_t size);
-void *__wrap_realloc(void *memory, size_t size);
-void *__wrap_realloc(void *memory, size_t size)
-{
-    num_allocated += memory == NULL;
-    return __real_realloc(memory, size);
-}
-
-int __real_posix_memalign(void **memory, size_t alignment, size_t size);
-int __wrap_posix_memalign(void **memory, size_t alignment, size_t size);
-int __wrap_posix_memalign(void **memory, size_t alignment, size_t size)
-{
-    int rc = lacks_memory() ? ENOMEM : __real_posix_memalign(memory, alignment, size);
-
-    num_allocated += rc == 0;
-    return rc;
-}
-
-void __real_free(void *memory);
-void __wrap_free(void *memory);
-void __wrap_free(void *memory)
-{
-    num_allocated -= memory != NULL;
-    __real_free(memory);
 }
 
 /*** the owners ***/
@@ -1336,7 +1290,7 @@ static void open_process(int side)
 static void open_all(void)
 {
     next_random = 0;
-    num_before = num_allocated;
+    begin_counting();
     num_flight = last_id = last_qpn = 0;
     host_now_ms = FIRST_MS;
     disturbed = rules.wrong_key;
@@ -1367,7 +1321,7 @@ static void close_all(void)
         WALK_CHECK(!ids[i].exists || ids[i].id.context == &vp_rdmacm_listener);
     for (unsigned int i = 0; i < MAX_QPS; i++)
         WALK_CHECK(!qps[i].exists);
-    WALK_CHECK(num_allocated == num_before || num_before == 0); /* the first one: tables */
+    check_memory_is_free();
 }
 
 enum action {
