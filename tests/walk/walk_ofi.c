@@ -7,9 +7,7 @@
  * if its connection breaks, with an error at the sender or without one; it may refuse a send for
  * now; a process may be stopped for any time, so each one has its own clock.
  *
- * The owners are as the core: crossed requests are resolved by ids (src/link/connect.c), a
- * connection that goes down is closed, a request that was rejected is not repeated before the
- * peer's own request has come.
+ * The owners are those of owners.h.
  *
  * From each state the walk goes to the end: nothing is lost any more; both processes run their
  * background thread when its descriptor is readable, arm their endpoint, sleep, and poll when they
@@ -17,9 +15,7 @@
  *   - Each side comes to rest: no connection waits for anything, and nobody sleeps before that.
  *   - Both sides are up and know each other, or neither is up. If nothing was lost, refused or
  *     closed, both are up. A message of each side then arrives.
- *   - up() and down() come at most once for a connection, and none after conn_close(). Each
- *     operation ends before down(), one that ends well was executed once.
- *   - A connection that fails since this process lacks something has a line in the log.
+ *   - What owners.h checks. An operation that ends well was executed once.
  *   - When all is closed, no connection, message or buffer is left in use, and no memory is left
  *     when both have ended.
  */
@@ -45,12 +41,19 @@
 #include "../../provider/ofi/peer.h"
 #include "counted_memory.h"
 #include "util/host.h"
-#include "util/log.h"
 #include "walk.h"
 
+/* What only this walk's processes have. */
+struct own {
+    uint64_t now_ms;
+    unsigned int ticks_left;
+    bool thread_is_due, poll_is_due; /* time has passed since the last one */
+    int pidfd;                       /* by which the other side sees its end; 0: none */
+};
+
+#include "owners.h"
+
 enum {
-    SIDES = 2,
-    MAX_ENDS = 12, /* connections of a side in a run */
     MAX_FLIGHT = 96,
     MAX_STATES = 4000000,
     MAX_CALM = 400, /* rounds until both processes are at rest */
@@ -79,66 +82,12 @@ struct rules {
 
 static struct rules rules;
 
-/* The owner's end of a connection. */
-struct end {
-    struct prov_conn *conn; /* NULL: closed */
-    uint32_t id, rmt_id;
-    bool requested; /* by this side */
-    bool up, down;
-    bool by_hand; /* closed by its owner, which wants no more messages */
-    unsigned int posted, done, arrived;
-};
-
-/* What the owners tell each other: see src/link/hello.c. */
-struct hello {
-    uint32_t kind; /* QUESTION, ANSWER */
-    uint32_t serial;
-};
-enum { QUESTION = 7, ANSWER };
-
-enum link_state { IDLE, CONNECTING, AWAITING, IS_UP, FAILED };
-
-struct process {
-    struct prov *prov;
-    struct prov_ep *ep;
-    struct end ends[MAX_ENDS];
-    unsigned int num_ends;
-    struct end *end; /* of the link */
-    enum link_state link;
-    enum prov_reason reason;     /* of FAILED */
-    uint32_t serial, rmt_serial; /* number of connections so far, as each side counts */
-    struct rules left;           /* what the side may still do: its own members */
-    uint64_t now_ms;
-    unsigned int num_lines;          /* errors and warnings in the log */
-    bool thread_is_due, poll_is_due; /* time has passed since the last one */
-    bool sleeps, dead;
-    int pidfd; /* by which the other side sees its end; 0: none */
-};
-
-static struct process processes[SIDES];
-static int running;       /* the side whose code runs */
 static struct rules left; /* what may still happen */
-static bool disturbed;    /* something was lost, refused or closed, or time has passed */
 static bool needs_time;   /* somebody has to wait for a repetition, or a time limit */
 static bool good;         /* on the way to the end */
 static uint64_t next_random;
 static bool is_closed[FAKE_EPS]; /* the endpoint is closed, or its process is dead */
 static unsigned int num_arms;    /* of owners, on the way to the end */
-
-enum reached {
-    REACHED_UP,
-    REACHED_CROSSED,
-    REACHED_BROKEN,
-    REACHED_SILENT,
-    REACHED_DEAD,
-    REACHED_SHORTAGE,
-    REACHED_OUTDATED
-};
-
-static struct process *this_process(void)
-{
-    return &processes[running];
-}
 
 static struct fp_ep *fp_ep_of(const struct process *process)
 {
@@ -154,7 +103,7 @@ static struct fp_peer *peer_of_process(const struct process *process)
 
 int clock_gettime(clockid_t clock, struct timespec *time)
 {
-    uint64_t now = this_process()->now_ms;
+    uint64_t now = this_process()->own.now_ms;
 
     (void)clock;
     *time =
@@ -207,8 +156,8 @@ static long open_pidfd(struct process *process)
         errno = ESRCH;
         return -1;
     }
-    process->pidfd = eventfd(0, EFD_CLOEXEC);
-    return process->pidfd;
+    process->own.pidfd = eventfd(0, EFD_CLOEXEC);
+    return process->own.pidfd;
 }
 
 long __real_syscall(long number, ...);
@@ -247,14 +196,6 @@ uint64_t __wrap_fp_process_start(uint32_t pid)
 {
     (void)pid;
     return 1;
-}
-
-void __wrap_ut_log_write(enum ut_log_level level, const char *category, const char *format, ...);
-void __wrap_ut_log_write(enum ut_log_level level, const char *category, const char *format, ...)
-{
-    (void)format;
-    WALK_CHECK(strcmp(category, "process") != 0); /* its descriptors are its own */
-    this_process()->num_lines += level <= UT_LOG_WARNING;
 }
 
 /* Signatures cost too much: one key or another, and whether the message has changed, is all that
@@ -450,152 +391,32 @@ int __wrap_usleep(useconds_t us);
 int __wrap_usleep(useconds_t us)
 {
     (void)us;
-    this_process()->now_ms += 600;
+    this_process()->own.now_ms += 600;
     collect();
     end_sends(running);
     return 0;
 }
 
-/*** the owners ***/
-
-static uint64_t id_of(int side)
-{
-    return 100 + (uint64_t)(rules.swapped ? !side : side);
-}
-
-static struct end *new_end(struct process *process, struct prov_conn *conn, bool requested)
-{
-    struct end *end = &process->ends[process->num_ends++];
-
-    WALK_CHECK(process->num_ends <= MAX_ENDS);
-    *end = (struct end){.conn = conn, .requested = requested};
-    return end;
-}
+/*** what the owners do over this provider ***/
 
 static struct fp_conn *conn_of(const struct end *end)
 {
     return (struct fp_conn *)end->conn;
 }
 
-static void close_end(struct process *process)
+static void note_ids(struct end *end)
 {
-    struct end *end = process->end;
-
-    process->end = NULL;
-    ofi_provider.conn_close(end->conn);
-    end->conn = NULL;
-}
-
-static void begin_request(struct process *process)
-{
-    uint8_t address[PROV_ADDR_MAX] __attribute__((aligned(8)));
-    size_t size = ofi_provider.address(processes[!running].prov, address);
-    struct end *end = new_end(process, NULL, true);
-
-    process->end = end;
-    process->link = CONNECTING;
-    const struct hello hello = {QUESTION, process->serial};
-    int rc = ofi_provider.connect(process->ep, address, size, 0, id_of(!running), &hello,
-                                  sizeof(hello), end, &end->conn);
-    if (rc == 0) {
-        end->id = conn_of(end)->id;
-        return;
-    }
-    WALK_CHECK(rc == -ENOMEM && process->num_lines > 0);
-    walk_reached(REACHED_SHORTAGE);
-    process->end = NULL;
-    process->link = FAILED;
-    process->reason = PROV_REASON_LOCAL;
-}
-
-static struct hello read_hello(const void *bytes, size_t size)
-{
-    struct hello hello;
-
-    WALK_CHECK(size == sizeof(hello));
-    memcpy(&hello, bytes, sizeof(hello));
-    return hello;
-}
-
-static void accept_request(struct process *process, struct prov_conn *conn,
-                           const struct hello *question)
-{
-    struct end *end = new_end(process, conn, false);
-    const struct hello answer = {ANSWER, ++process->serial};
-
-    process->end = end;
-    process->rmt_serial = question->serial;
-    WALK_CHECK(ofi_provider.accept(conn, &answer, sizeof(answer), end) == 0);
     end->id = conn_of(end)->id;
     end->rmt_id = conn_of(end)->rmt_id;
-    process->link = IS_UP; /* as ut_fsm: after "accept sent" */
 }
 
-/* As ut_link_on_request(). */
-static void on_request(void *owner, struct prov *prov, struct prov_conn *conn, uint64_t peer_id,
-                       const void *bytes, size_t size)
+static bool does_reject(void)
 {
-    struct process *process = owner;
-    const struct hello hello = read_hello(bytes, size);
-
-    WALK_CHECK(process == this_process() && prov == process->prov && peer_id == id_of(!running));
-    WALK_CHECK(hello.kind == QUESTION);
-    if (hello.serial < process->rmt_serial) { /* given up by the peer, which took another one */
-        walk_reached(REACHED_OUTDATED);
-        ofi_provider.reject(conn);
-        return;
-    }
-    if (process->link == CONNECTING && id_of(running) < peer_id) {
-        walk_reached(REACHED_CROSSED);
-        ofi_provider.reject(conn);
-        return;
-    }
-    if (!good && left.rejects > 0 && walk_choose(2) == 1) {
-        walk_step("    the owner of side %u rejects", (unsigned int)running, 0, 0);
-        left.rejects--;
-        disturbed = needs_time = true;
-        ofi_provider.reject(conn);
-        return;
-    }
-    if (process->end)
-        close_end(process);
-    accept_request(process, conn, &hello);
-}
-
-static void on_up(void *ctx, const void *bytes, size_t size)
-{
-    struct process *process = this_process();
-    const struct hello hello = read_hello(bytes, size);
-    struct end *end = ctx;
-
-    WALK_CHECK(end == process->end && end->conn && !end->up && !end->down);
-    WALK_CHECK(hello.kind == (end->requested ? ANSWER : QUESTION));
-    process->serial += end->requested;
-    process->rmt_serial = hello.serial;
-    end->up = true;
-    end->rmt_id = conn_of(end)->rmt_id;
-    process->link = IS_UP;
-}
-
-/* As ut_link_on_down(), for a link without work. */
-static void on_down(void *ctx, enum prov_reason reason)
-{
-    struct process *process = this_process();
-    struct end *end = ctx;
-
-    WALK_CHECK(end == process->end && end->conn && !end->down && end->done == end->posted);
-    end->down = true;
-    close_end(process);
-    process->link = reason == PROV_REASON_REJECTED && end->requested ? AWAITING : FAILED;
-    process->reason = reason;
-    if (reason == PROV_REASON_BROKEN)
-        walk_reached(REACHED_BROKEN);
-    if (reason == PROV_REASON_SILENT)
-        walk_reached(REACHED_SILENT);
-    if (reason == PROV_REASON_PEER_DEAD)
-        walk_reached(REACHED_DEAD);
-    if (reason == PROV_REASON_LOCAL)
-        WALK_CHECK(process->num_lines > 0);
+    if (good || left.rejects == 0 || walk_choose(2) == 0)
+        return false;
+    left.rejects--;
+    disturbed = needs_time = true;
+    return true;
 }
 
 /* The other side's end of the connection. */
@@ -609,74 +430,34 @@ static struct end *peer_of(const struct end *end)
     return NULL;
 }
 
-static void on_done(void *ctx, uint64_t cookie, enum prov_status status)
+static void check_done(const struct end *end, enum prov_status status)
 {
-    struct end *end = ctx;
-
-    WALK_CHECK(end == this_process()->end && end->conn && !end->down);
-    WALK_CHECK(cookie == end->done && end->done < end->posted);
-    end->done++;
     if (status == PROV_OK)
         WALK_CHECK(peer_of(end) && (peer_of(end)->by_hand || peer_of(end)->arrived >= end->done));
     else
         WALK_CHECK(status == PROV_FLUSHED);
 }
 
-static void on_message(void *ctx, const void *data, size_t size)
+static void check_pair(const struct end *end, const struct end *other)
 {
-    struct end *end = ctx;
-
-    WALK_CHECK(end == this_process()->end && end->conn && end->up && !end->down);
-    WALK_CHECK(size == sizeof(end->arrived) && memcmp(data, &end->arrived, size) == 0);
-    end->arrived++;
-}
-
-static const struct prov_callbacks callbacks = {
-    .request = on_request, .up = on_up, .down = on_down, .done = on_done, .message = on_message};
-
-static void wake_owner(void *owner)
-{
-    struct process *process = owner;
-
-    WALK_CHECK(process == this_process());
-    process->sleeps = false;
-}
-
-/* Posts the next message of a connection that is up. */
-static void post_message(struct process *process)
-{
-    struct end *end = process->end;
-    unsigned int number = end->posted++;
-    int rc = ofi_provider.send(end->conn, &number, sizeof(number), PROV_SIGNAL, number);
-
-    if (rc < 0)
-        end->posted--;
+    WALK_CHECK(end->rmt_id == other->id && conn_of(end)->state == FP_UP);
 }
 
 /*** steps of a process ***/
 
 static void open_ep(struct process *process)
 {
-    struct prov_ep_attr attr = {
-        .id = id_of(running), .owner = process, .callbacks = &callbacks, .depth = 16};
-
     side_of_ep[fake_num_eps % FAKE_EPS] = running;
-    WALK_CHECK(ofi_provider.ep_open(process->prov, &attr, &process->ep) == 0);
+    open_endpoint(process);
 }
 
 static void close_ep(struct process *process)
 {
     unsigned int number = (unsigned int)(fake_of(fp_ep_of(process)->fids.ep) - fake_eps);
 
-    disturbed = needs_time = true;
-    if (process->end)
-        process->end->by_hand = true;
-    process->end = NULL;
-    process->link = FAILED;
-    process->reason = PROV_REASON_CLOSED;
+    needs_time = true;
     end_sends(running);
-    ofi_provider.ep_close(process->ep);
-    process->ep = NULL;
+    close_endpoint(process);
     end_sends(running);
     is_closed[number] = true;
 }
@@ -684,10 +465,9 @@ static void close_ep(struct process *process)
 /* Its memory stays until the run ends. */
 static void kill_process(struct process *process)
 {
-    disturbed = needs_time = true;
-    process->dead = true;
-    if (process->pidfd > 0)
-        eventfd_write(process->pidfd, 1);
+    needs_time = true;
+    if (process->own.pidfd > 0)
+        eventfd_write(process->own.pidfd, 1);
     for (unsigned int i = 0; i < fake_num_eps; i++)
         is_closed[i] |= side_of_ep[i] == running;
 }
@@ -705,15 +485,15 @@ static void await_repetition(struct process *process)
     const struct fp_ctrl_entry *entry;
 
     STAILQ_FOREACH (entry, &fp_prov_of(process->prov)->control.queue, next)
-        if (process->now_ms < entry->due_ms)
-            process->now_ms = entry->due_ms;
+        if (process->own.now_ms < entry->due_ms)
+            process->own.now_ms = entry->due_ms;
 }
 
 static void run_thread(struct process *process)
 {
     end_sends(running);
     await_repetition(process);
-    process->thread_is_due = false;
+    process->own.thread_is_due = false;
     ofi_provider.progress(process->prov);
     collect();
 }
@@ -722,7 +502,7 @@ static void run_thread(struct process *process)
 static int poll_ep(struct process *process)
 {
     end_sends(running);
-    process->poll_is_due = false;
+    process->own.poll_is_due = false;
     fp_ep_of(process)->empty_polls = 0;
     fp_ep_of(process)->ctrl_poll_after = MANY_POLLS;
     int calls = ofi_provider.ep_poll(process->ep);
@@ -732,8 +512,8 @@ static int poll_ep(struct process *process)
 
 static void pass_time(struct process *process)
 {
-    process->now_ms += TICK_MS;
-    process->thread_is_due = process->poll_is_due = true;
+    process->own.now_ms += TICK_MS;
+    process->own.thread_is_due = process->own.poll_is_due = true;
 }
 
 static const struct fake_ep *fake_of_ep(const struct fp_ep *ep)
@@ -755,7 +535,7 @@ static bool must_run_thread(const struct process *process)
     const struct fp_control *c = &fp_prov_of(process->prov)->control;
     const struct fake_ep *fake = fake_of(c->fids.ep);
 
-    return process->thread_is_due || fake->num_done > 0 || fake->failed || c->unposted ||
+    return process->own.thread_is_due || fake->num_done > 0 || fake->failed || c->unposted ||
            !STAILQ_EMPTY(&c->queue) || has_seen_end(process);
 }
 
@@ -765,8 +545,8 @@ static bool must_poll(const struct process *process)
     const struct fp_ep *ep = fp_ep_of(process);
     const struct fake_ep *fake = fake_of_ep(ep);
 
-    return process->poll_is_due || ep->has_ctrl || fake->num_done > 0 || fake->failed || ep->busy ||
-           ep->ack_now || ep->ack_later || ep->closed || ep->unposted ||
+    return process->own.poll_is_due || ep->has_ctrl || fake->num_done > 0 || fake->failed ||
+           ep->busy || ep->ack_now || ep->ack_later || ep->closed || ep->unposted ||
            ep->peer_events_seen != ep->prov->peer_events;
 }
 
@@ -825,7 +605,7 @@ static void collect_numbers(void)
 static void put_age(struct walk_bytes *bytes, const struct process *process, uint64_t time_ms,
                     uint64_t most_ms)
 {
-    uint64_t age = process->now_ms - time_ms;
+    uint64_t age = process->own.now_ms - time_ms;
 
     walk_put_byte(bytes, (unsigned int)((age < most_ms ? age : most_ms) / 100));
 }
@@ -865,7 +645,7 @@ static void put_queue(struct walk_bytes *bytes, int from, const struct fp_ctrl_q
     STAILQ_FOREACH (entry, queue, next) {
         put_ctrl(bytes, from, &entry->msg);
         walk_put_small(bytes, entry->peer->timeouts - entry->timeouts);
-        walk_put_byte(bytes, entry->due_ms > processes[from].now_ms);
+        walk_put_byte(bytes, entry->due_ms > processes[from].own.now_ms);
     }
     walk_put_byte(bytes, 255);
 }
@@ -973,20 +753,9 @@ static void put_fake(struct walk_bytes *bytes, int from, const struct fake_ep *f
 
 static void put_left(struct walk_bytes *bytes, const struct process *process)
 {
-    walk_put_byte(bytes, process->left.requests[0]);
-    walk_put_byte(bytes, process->left.closes[0]);
-    walk_put_byte(bytes, process->left.messages[0]);
-    walk_put_byte(bytes, process->left.ticks[0]);
-    walk_put_byte(bytes, process->left.reopens[0]);
-    walk_put_byte(bytes, process->link);
-    walk_put_byte(bytes, process->link == FAILED ? process->reason : 0);
-    walk_put_byte(bytes, process->thread_is_due | process->poll_is_due << 1);
-    walk_put_byte(bytes, process->num_lines > 0);
-    walk_put_small(bytes, processes[!running].rmt_serial - process->serial);
-    if (!process->end)
-        return;
-    walk_put_byte(bytes, process->end->requested | process->end->up << 1);
-    walk_put_byte(bytes, process->end->arrived);
+    put_owner(bytes, process);
+    walk_put_byte(bytes, process->own.ticks_left);
+    walk_put_byte(bytes, process->own.thread_is_due | process->own.poll_is_due << 1);
 }
 
 static void put_ep(struct walk_bytes *bytes, const struct process *process, const struct fp_ep *ep)
@@ -1114,15 +883,6 @@ static bool deliver_first(void)
     return false;
 }
 
-/* True if a side waits for something. */
-static bool is_waiting(const struct process *process)
-{
-    const struct end *end = process->end;
-
-    return !process->dead && (process->link == CONNECTING || process->link == AWAITING ||
-                              (end && (!end->up || end->done < end->posted)));
-}
-
 /* Time passes for both: each second the background thread runs, as progress() asked for. */
 static void pass_second(void)
 {
@@ -1132,7 +892,7 @@ static void pass_second(void)
             continue;
         walk_step("  end: a second passes for side %u", (unsigned int)running, 0, 0);
         pass_time(process);
-        if (process->link == AWAITING) /* for UT_FSM_CROSSED_WAIT_MS */
+        if (process->link == LINK_AWAITING) /* for UT_FSM_CROSSED_WAIT_MS */
             begin_request(process);
         run_thread(process);
     }
@@ -1154,6 +914,7 @@ static void calm_down(void)
     enum { REST_S = 2, MAX_REPEATS = 8 };
     int seconds = 0, repeats = 0;
 
+    wake_owners();
     for (int i = 0; i < MAX_CALM; i++) {
         bool any = run_anything() || num_flight > 0;
         repeats = deliver_first() ? 0 : repeats + any;
@@ -1169,21 +930,6 @@ static void calm_down(void)
         repeats = 0;
     }
     WALK_CHECK(!"both processes come to rest");
-}
-
-static void check_side(void)
-{
-    const struct process *process = this_process(), *other = &processes[!running];
-    const struct end *end = process->end;
-
-    if (process->link == IS_UP) {
-        WALK_CHECK(end && end->up && !end->down && !other->dead && other->link == IS_UP);
-        WALK_CHECK(end->rmt_id == other->end->id && conn_of(end)->state == FP_UP);
-        WALK_CHECK(end->done == end->posted && other->end->arrived == end->posted);
-        walk_reached(REACHED_UP);
-    }
-    if (process->link == FAILED)
-        WALK_CHECK(disturbed && !end);
 }
 
 static unsigned int num_free(const struct fp_pool *pool)
@@ -1222,37 +968,46 @@ static void check_process_has_nothing(const struct process *process)
         check_nothing_is_left(fp_ep_of(process));
 }
 
-static void wake_all(void)
-{
-    for (int side = 0; side < SIDES; side++)
-        processes[side].sleeps = false;
-}
-
 static void finish_run(void)
 {
     good = true;
     fake_max_receives = 0;
-    wake_all();
     calm_down();
-    for (running = 0; running < SIDES; running++)
-        if (this_process()->link == IS_UP && !this_process()->dead)
-            post_message(this_process());
-    wake_all();
+    post_messages();
     calm_down();
-    for (running = 0; running < SIDES; running++)
-        if (!this_process()->dead)
-            check_side();
-    for (running = 0; running < SIDES; running++) {
-        if (this_process()->end && !this_process()->dead)
-            close_end(this_process());
-        this_process()->link = FAILED;
-        collect();
-    }
-    wake_all();
+    check_sides();
+    for (int side = 0; side < SIDES; side++)
+        if (processes[side].reason == PROV_REASON_LOCAL)
+            WALK_CHECK(processes[side].num_lines > 0);
+    close_links();
+    collect();
     calm_down();
     for (running = 0; running < SIDES; running++)
         check_process_has_nothing(this_process());
 }
+
+enum { DELIVER = OWN_ACTION, LOSE, FAIL, BOUNCE, TICK };
+
+static void add_tick(struct walk_choices *choices, int side, const struct process *process)
+{
+    if (process->ep && process->own.ticks_left > 0)
+        walk_add_choice(choices, TICK, side, 0);
+}
+
+static const struct process_ops ops = {.provider = &ofi_provider,
+                                       .open_ep = open_ep,
+                                       .close_ep = close_ep,
+                                       .run_thread = run_thread,
+                                       .poll_ep = poll_ep,
+                                       .must_run_thread = must_run_thread,
+                                       .must_poll = must_poll,
+                                       .kill = kill_process,
+                                       .add_own = add_tick,
+                                       .finish_run = finish_run,
+                                       .check_pair = check_pair,
+                                       .check_done = check_done,
+                                       .note_conn = note_ids,
+                                       .does_reject = does_reject};
 
 /*** a run ***/
 
@@ -1264,12 +1019,13 @@ static void open_process(int side)
                                        .job_timeout_ms = PEER_TIMEOUT_MS};
     struct process *process = &processes[side];
 
-    *process = (struct process){.now_ms = FIRST_MS,
-                                .left = {.requests = {rules.requests[side]},
-                                         .closes = {rules.closes[side]},
-                                         .messages = {rules.messages[side]},
-                                         .ticks = {rules.ticks[side]},
-                                         .reopens = {rules.reopens[side]}}};
+    *process = (struct process){.id = 100 + (uint64_t)(rules.swapped ? !side : side),
+                                .requests_left = rules.requests[side],
+                                .closes_left = rules.closes[side],
+                                .messages_left = rules.messages[side],
+                                .reopens_left = rules.reopens[side],
+                                .may_die = rules.dies && side == 0,
+                                .own = {.now_ms = FIRST_MS, .ticks_left = rules.ticks[side]}};
     running = side;
     side_of_ep[fake_num_eps % FAKE_EPS] = side;
     WALK_CHECK(ofi_provider.open(&config, &process->prov) == 0);
@@ -1310,22 +1066,6 @@ static void close_all(void)
     check_memory_is_free();
 }
 
-enum action {
-    THREAD = WALK_FINISH + 1,
-    POLL,
-    DELIVER,
-    LOSE,
-    FAIL,
-    BOUNCE,
-    TICK,
-    REQUEST,
-    CLOSE,
-    SEND,
-    CLOSE_EP,
-    REOPEN_EP,
-    DIE,
-};
-
 static void add_packets(struct walk_choices *choices)
 {
     for (unsigned int i = 0; i < num_flight; i++) {
@@ -1343,40 +1083,11 @@ static void add_packets(struct walk_choices *choices)
     }
 }
 
-static void add_side(struct walk_choices *choices, int side)
-{
-    const struct process *process = &processes[side];
-
-    running = side;
-    if (process->dead)
-        return;
-    if (must_run_thread(process))
-        walk_add_choice(choices, THREAD, side, 0);
-    if (rules.dies && side == 0)
-        walk_add_choice(choices, DIE, side, 0);
-    if (!process->ep) {
-        walk_add_choice(choices, REOPEN_EP, side, 0);
-        return;
-    }
-    if (process->left.reopens[0] > 0)
-        walk_add_choice(choices, CLOSE_EP, side, 0);
-    if (must_poll(process))
-        walk_add_choice(choices, POLL, side, 0);
-    if (process->left.ticks[0] > 0)
-        walk_add_choice(choices, TICK, side, 0);
-    if (process->left.requests[0] > 0 && (process->link == IDLE || process->link == FAILED))
-        walk_add_choice(choices, REQUEST, side, 0);
-    if (process->left.closes[0] > 0 && process->end)
-        walk_add_choice(choices, CLOSE, side, 0);
-    if (process->left.messages[0] > 0 && process->end && process->end->up)
-        walk_add_choice(choices, SEND, side, 0);
-}
-
 static void add_choices(struct walk_choices *choices)
 {
     add_packets(choices);
-    for (int side = 0; side < SIDES; side++)
-        add_side(choices, side);
+    for (running = 0; running < SIDES; running++)
+        add_process(choices, running);
 }
 
 /* A message that arrives later than it could is as one whose receiver runs later: so the receiver
@@ -1412,79 +1123,35 @@ static void do_packet(const struct walk_choice *choice)
     }
 }
 
-static void do_side(const struct walk_choice *choice)
-{
-    struct process *process = &processes[choice->side];
-
-    switch (choice->action) {
-    case THREAD:
-        run_thread(process);
-        break;
-    case POLL:
-        poll_ep(process);
-        break;
-    case TICK:
-        process->left.ticks[0]--;
-        disturbed = needs_time = true;
-        pass_time(process);
-        break;
-    case REQUEST:
-        process->left.requests[0]--;
-        begin_request(process);
-        break;
-    case CLOSE:
-        process->left.closes[0]--;
-        disturbed = process->end->by_hand = true;
-        close_end(process);
-        process->link = FAILED;
-        process->reason = PROV_REASON_CLOSED;
-        break;
-    case SEND:
-        process->left.messages[0]--;
-        post_message(process);
-        break;
-    case CLOSE_EP:
-        process->left.reopens[0]--;
-        close_ep(process);
-        break;
-    case REOPEN_EP:
-        open_ep(process);
-        break;
-    case DIE:
-        kill_process(process);
-        break;
-    }
-}
-
-static void do_choice(const struct walk_choice *choice)
+static void do_own(const struct walk_choice *choice)
 {
     static const char *const what[] = {
-        [WALK_FINISH] = "from now on both run",
-        [THREAD] = "the thread of side %u runs",
-        [POLL] = "side %u polls",
         [DELIVER] = "kind %2$u of side %1$u arrives (no. %3$u)",
         [LOSE] = "kind %2$u of side %1$u is lost (no. %3$u)",
         [FAIL] = "kind %2$u of side %1$u is lost, with an error (no. %3$u)",
         [BOUNCE] = "kind %2$u of side %1$u arrives nowhere (no. %3$u)",
         [TICK] = "side %u is stopped for a second",
-        [REQUEST] = "side %u requests a connection",
-        [CLOSE] = "side %u closes its connection",
-        [SEND] = "side %u posts a message",
-        [CLOSE_EP] = "side %u closes its endpoint",
-        [REOPEN_EP] = "side %u opens an endpoint",
-        [DIE] = "side %u dies",
     };
-    bool is_packet = choice->action >= DELIVER && choice->action <= BOUNCE;
+    bool is_packet = choice->action != TICK;
 
     walk_step(what[choice->action], (unsigned int)choice->side,
               is_packet ? kind_of(&flight[choice->i]) : 0, choice->i);
-    running = choice->side;
-    if (choice->action == WALK_FINISH)
-        finish_run();
-    else if (is_packet)
+    if (is_packet) {
         do_packet(choice);
+        return;
+    }
+    disturbed = needs_time = true;
+    this_process()->own.ticks_left--;
+    pass_time(this_process());
+}
+
+static void do_choice(const struct walk_choice *choice)
+{
+    running = choice->side;
+    if (choice->action < OWN_ACTION)
+        do_process(this_process(), choice->action);
     else
-        do_side(choice);
+        do_own(choice);
     collect();
 }
 

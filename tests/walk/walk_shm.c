@@ -6,9 +6,7 @@
  * of its background thread, a poll, a close, its death. Between its steps a process may be stopped
  * for any time; so each datagram may be delayed, but none is lost, as the kernel loses none.
  *
- * The owners are as the core: crossed requests are resolved by ids (src/link/connect.c), a
- * connection that goes down is closed, a request that was rejected is not repeated before the
- * peer's own request has come.
+ * The owners are those of owners.h.
  *
  * From each state the walk goes to the end: both processes run their background thread when its
  * descriptor is readable, arm their endpoint, sleep, and poll when they are woken. What has to
@@ -16,10 +14,9 @@
  *   - No side sleeps while a connection waits: each one that was requested is up, or its owner
  *     knows why not.
  *   - If nobody closes or dies, both sides are up, and know each other by name.
- *   - up() and down() come at most once for a connection, and none after conn_close().
+ *   - What owners.h checks.
  *   - Of a process that has died each connection goes down.
- *   - A connection that is refused, or for which this process lacks something, has a line in the
- *     log.
+ *   - A connection that is refused has a line in the log.
  */
 #include <errno.h>
 #include <poll.h>
@@ -38,15 +35,21 @@
 #include "shm/sock.h"
 #include "shm/types.h"
 #include "util/fd.h"
-#include "util/log.h"
 #include "walk.h"
+
+enum { MAX_FLIGHT = 64 };
+
+/* What only this walk's processes have. */
+struct own {
+    uint16_t flight[MAX_FLIGHT]; /* types of the datagrams towards it */
+    unsigned int num_flight;
+};
+
+#include "owners.h"
 
 extern const struct prov_ops shm_provider;
 
 enum {
-    SIDES = 2,
-    MAX_CONNS = 12, /* contexts of a side in a run */
-    MAX_FLIGHT = 64,
     MAX_STATES = 2000000,
     MAX_EXCHANGE = 200,
     PEER_TIMEOUT_MS = 60000,
@@ -103,41 +106,9 @@ int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *new, stru
 
 /*** the processes ***/
 
-/* The owner's end of a connection. */
-struct end {
-    struct prov_conn *conn; /* NULL: closed */
-    bool requested;         /* by this side */
-    bool up;
-    bool down;
-};
-
-enum link_state { IDLE, CONNECTING, AWAITING, IS_UP, FAILED };
-
-struct process {
-    struct prov *prov;
-    struct prov_ep *ep;
-    struct end ends[MAX_CONNS];
-    unsigned int num_ends;
-    struct end *end; /* of the link */
-    enum link_state link;
-    enum prov_reason reason; /* of FAILED */
-    unsigned int requests_left, closes_left, reopens_left;
-    bool woken, sleeps, dead;
-};
-
-static struct process processes[SIDES];
-static int running;                        /* the side whose code runs */
-static uint16_t flight[SIDES][MAX_FLIGHT]; /* types of the datagrams towards a side */
-static unsigned int num_flight[SIDES];
-static bool closed_by_hand; /* somebody has closed a connection or endpoint, or died */
 static unsigned int shortages_left;
 
-enum reached { REACHED_UP, REACHED_CROSSED, REACHED_DEAD, REACHED_YIELD, REACHED_REFUSED };
-
-static struct process *this_process(void)
-{
-    return &processes[running];
-}
+enum { REACHED_YIELD = REACHED_OWN, REACHED_REFUSED };
 
 /*** the sockets: what is under way is part of the state ***/
 
@@ -164,10 +135,10 @@ static uint16_t type_of(const struct msghdr *msg)
 /* A datagram has been sent by the running side. */
 static void add_flight(uint16_t type)
 {
-    int to = !running;
+    struct own *to = &processes[!running].own;
 
-    WALK_CHECK(num_flight[to] < MAX_FLIGHT);
-    flight[to][num_flight[to]++] = type;
+    WALK_CHECK(to->num_flight < MAX_FLIGHT);
+    to->flight[to->num_flight++] = type;
 }
 
 ssize_t __real_send(int fd, const void *data, size_t size, int flags);
@@ -199,153 +170,27 @@ ssize_t __wrap_recvmsg(int fd, struct msghdr *msg, int flags)
     ssize_t n = __real_recvmsg(fd, msg, flags);
 
     if (n > 0) {
+        struct own *own = &this_process()->own;
         uint16_t type = type_of(msg);
         unsigned int i = 0;
-        while (i < num_flight[running] && flight[running][i] != type)
+        while (i < own->num_flight && own->flight[i] != type)
             i++;
-        WALK_CHECK(i < num_flight[running]);
-        memmove(&flight[running][i], &flight[running][i + 1],
-                (num_flight[running] - i - 1) * sizeof(flight[running][0]));
-        num_flight[running]--;
+        WALK_CHECK(i < own->num_flight);
+        own->num_flight--;
+        memmove(&own->flight[i], &own->flight[i + 1],
+                (own->num_flight - i) * sizeof(own->flight[0]));
         if (type == (SP_DGRAM_YIELD & 0xffff))
             walk_reached(REACHED_YIELD);
     }
     return n;
 }
 
-/*** the log: errors and warnings of each side ***/
-
-static unsigned int num_lines[SIDES];
-
-void __wrap_ut_log_write(enum ut_log_level level, const char *category, const char *format, ...);
-void __wrap_ut_log_write(enum ut_log_level level, const char *category, const char *format, ...)
-{
-    (void)category, (void)format;
-    num_lines[running] += level <= UT_LOG_WARNING;
-}
-
-/*** the owners ***/
-
-static uint64_t id_of(int side)
-{
-    return 100 + (uint64_t)side;
-}
-
-static struct end *new_end(struct process *process, struct prov_conn *conn, bool requested)
-{
-    struct end *end = &process->ends[process->num_ends++];
-
-    WALK_CHECK(process->num_ends <= MAX_CONNS);
-    *end = (struct end){.conn = conn, .requested = requested};
-    return end;
-}
-
-static void close_end(struct process *process)
-{
-    struct end *end = process->end;
-
-    process->end = NULL;
-    shm_provider.conn_close(end->conn);
-    end->conn = NULL;
-}
-
-static void begin_request(struct process *process)
-{
-    uint8_t address[PROV_ADDR_MAX] __attribute__((aligned(8)));
-    int other = !running;
-    size_t size = shm_provider.address(processes[other].prov, address);
-    struct end *end = new_end(process, NULL, true);
-
-    if (rules.wrong_key && running == 1)
-        ((struct sp_address *)(void *)address)->key += 100;
-    process->end = end;
-    process->link = CONNECTING;
-    int rc = shm_provider.connect(process->ep, address, size, 0, id_of(other), "question", 8, end,
-                                  &end->conn);
-    WALK_CHECK(rc == 0);
-}
-
-static void accept_request(struct process *process, struct prov_conn *conn)
-{
-    struct end *end = new_end(process, conn, false);
-
-    process->end = end;
-    WALK_CHECK(shm_provider.accept(conn, "answer..", 8, end) == 0);
-    process->link = IS_UP; /* as ut_fsm: after "accept sent" */
-}
-
-/* As ut_link_on_request(). */
-static void on_request(void *owner, struct prov *prov, struct prov_conn *conn, uint64_t peer_id,
-                       const void *hello, size_t size)
-{
-    struct process *process = owner;
-
-    WALK_CHECK(process == this_process() && prov == process->prov && peer_id == id_of(!running));
-    WALK_CHECK(size == 8 && memcmp(hello, "question", 8) == 0);
-    if (process->link == CONNECTING && id_of(running) < peer_id) {
-        walk_reached(REACHED_CROSSED);
-        shm_provider.reject(conn);
-        return;
-    }
-    if (process->end)
-        close_end(process);
-    accept_request(process, conn);
-}
-
-static void on_up(void *ctx, const void *hello, size_t size)
-{
-    struct end *end = ctx;
-
-    WALK_CHECK(end == this_process()->end && end->conn && !end->up && !end->down);
-    WALK_CHECK(size == 8 && memcmp(hello, end->requested ? "answer.." : "question", 8) == 0);
-    end->up = true;
-    this_process()->link = IS_UP;
-}
-
-/* As ut_link_on_down(), for a link without work. */
-static void on_down(void *ctx, enum prov_reason reason)
-{
-    struct process *process = this_process();
-    struct end *end = ctx;
-
-    WALK_CHECK(end == process->end && end->conn && !end->down);
-    end->down = true;
-    close_end(process);
-    process->link = reason == PROV_REASON_REJECTED && end->requested ? AWAITING : FAILED;
-    process->reason = reason;
-}
-
-static const struct prov_callbacks callbacks = {
-    .request = on_request, .up = on_up, .down = on_down};
-
-static void wake_owner(void *owner)
-{
-    struct process *process = owner;
-
-    WALK_CHECK(process == this_process());
-    process->woken = true;
-    process->sleeps = false;
-}
-
 /*** steps of a process ***/
 
-static void open_ep(struct process *process)
+static void spoil_address(uint8_t *address)
 {
-    struct prov_ep_attr attr = {.id = id_of((int)(process - processes)),
-                                .owner = process,
-                                .callbacks = &callbacks,
-                                .depth = 16};
-
-    WALK_CHECK(shm_provider.ep_open(process->prov, &attr, &process->ep) == 0);
-}
-
-static void close_ep(struct process *process)
-{
-    process->end = NULL;
-    process->link = FAILED;
-    process->reason = PROV_REASON_CLOSED;
-    shm_provider.ep_close(process->ep);
-    process->ep = NULL;
+    if (rules.wrong_key && running == 1)
+        ((struct sp_address *)(void *)address)->key += 100;
 }
 
 /* The kernel closes the descriptors; the segment stays as it is. */
@@ -360,8 +205,6 @@ static void kill_process(struct process *process)
     }
     ut_fd_close(prov->listen_fd);
     prov->listen_fd = -1;
-    process->dead = true;
-    closed_by_hand = true;
 }
 
 static bool is_readable(const struct process *process)
@@ -385,7 +228,13 @@ static void pass_time(struct process *process)
     run_thread(process);
 }
 
-static bool has_slot(const struct process *process)
+static int poll_ep(struct process *process)
+{
+    return shm_provider.ep_poll(process->ep);
+}
+
+/* True if a poll has something to do. */
+static bool must_poll(const struct process *process)
 {
     const struct sp_ep *ep = sp_ep_of(process->ep);
 
@@ -452,7 +301,7 @@ static void put_process(struct walk_bytes *bytes, const struct process *process)
     walk_put_byte(bytes, process->dead);
     walk_put_byte(bytes, process->link);
     walk_put_byte(bytes, process->reason);
-    walk_put_byte(bytes, num_lines[running] > 0);
+    walk_put_byte(bytes, process->num_lines > 0);
     walk_put_byte(bytes, process->requests_left);
     walk_put_byte(bytes, process->closes_left);
     walk_put_byte(bytes, process->reopens_left);
@@ -471,8 +320,9 @@ static void put_state(struct walk_bytes *bytes)
     walk_put_byte(bytes, shortages_left);
     for (running = 0; running < SIDES; running++) {
         put_process(bytes, this_process());
-        for (unsigned int i = 0; i < num_flight[running]; i++)
-            walk_put_byte(bytes, flight[running][i] & 0xff);
+        const struct own *own = &this_process()->own;
+        for (unsigned int i = 0; i < own->num_flight; i++)
+            walk_put_byte(bytes, own->flight[i] & 0xff);
     }
 }
 
@@ -483,8 +333,7 @@ static bool run_owner(struct process *process)
 {
     if (!process->ep || process->sleeps)
         return false;
-    process->woken = false;
-    while (shm_provider.ep_poll(process->ep) > 0)
+    while (poll_ep(process) > 0)
         ;
     if (process->ep)
         process->sleeps = !shm_provider.ep_arm(process->ep, PROV_ARM_SOLICITED);
@@ -521,8 +370,8 @@ static bool pass_any_time(void)
             pass_time(process);
             return true;
         }
-        if (process->link == AWAITING) { /* for UT_FSM_CROSSED_WAIT_MS */
-            WALK_CHECK(closed_by_hand);
+        if (process->link == LINK_AWAITING) { /* for UT_FSM_CROSSED_WAIT_MS */
+            WALK_CHECK(disturbed);
             walk_step("  end: side %u requests again", (unsigned int)running, 0, 0);
             begin_request(process);
             return true;
@@ -543,41 +392,51 @@ static void calm_down(void)
     WALK_CHECK(!"both processes come to rest");
 }
 
-static void check_side(int side)
+static void check_pair(const struct end *end, const struct end *other)
 {
-    const struct process *process = &processes[side], *other = &processes[!side];
+    const struct sp_conn *conn = sp_conn_of(end->conn), *peer = sp_conn_of(other->conn);
 
-    running = side;
-    /* no connection waits for anything */
-    WALK_CHECK(process->link != CONNECTING && process->link != AWAITING);
-    if (process->link == IS_UP) {
-        WALK_CHECK(process->end && process->end->up && !process->end->down);
-        WALK_CHECK(!other->dead && other->link == IS_UP);
-        const struct sp_conn *conn = sp_conn_of(process->end->conn);
-        const struct sp_conn *peer = sp_conn_of(other->end->conn);
-        WALK_CHECK(conn->state == SP_CONN_UP && conn->rmt_conn_id == peer->conn_id);
-        walk_reached(REACHED_UP);
-    }
-    if (process->link == FAILED && other->dead && process->reason == PROV_REASON_PEER_DEAD)
-        walk_reached(REACHED_DEAD);
-    if (process->link == FAILED &&
-        (process->reason == PROV_REASON_REFUSED || process->reason == PROV_REASON_LOCAL)) {
-        walk_reached(REACHED_REFUSED);
-        WALK_CHECK(num_lines[side] > 0);
-    }
-    if (process->link == FAILED && !process->end && !closed_by_hand)
-        WALK_CHECK(!"without a reason no connection fails");
+    WALK_CHECK(conn->state == SP_CONN_UP && conn->rmt_conn_id == peer->conn_id);
+}
+
+static void check_reason(const struct process *process)
+{
+    if (process->dead || !process->ep || process->link != LINK_FAILED ||
+        (process->reason != PROV_REASON_REFUSED && process->reason != PROV_REASON_LOCAL))
+        return;
+    walk_reached(REACHED_REFUSED);
+    WALK_CHECK(process->num_lines > 0);
 }
 
 static void finish_run(void)
 {
-    for (running = 0; running < SIDES; running++)
-        this_process()->sleeps = false;
+    wake_owners();
     calm_down();
+    check_sides();
     for (int side = 0; side < SIDES; side++)
-        if (!processes[side].dead && processes[side].ep)
-            check_side(side);
+        check_reason(&processes[side]);
 }
+
+enum { TIME = OWN_ACTION };
+
+static void add_time(struct walk_choices *choices, int side, const struct process *process)
+{
+    if (sp_prov_of(process->prov)->retry_ms)
+        walk_add_choice(choices, TIME, side, 0);
+}
+
+static const struct process_ops ops = {.provider = &shm_provider,
+                                       .open_ep = open_endpoint,
+                                       .close_ep = close_endpoint,
+                                       .run_thread = run_thread,
+                                       .poll_ep = poll_ep,
+                                       .must_run_thread = is_readable,
+                                       .must_poll = must_poll,
+                                       .kill = kill_process,
+                                       .add_own = add_time,
+                                       .finish_run = finish_run,
+                                       .check_pair = check_pair,
+                                       .spoil_address = spoil_address};
 
 /*** a run ***/
 
@@ -590,12 +449,13 @@ static void open_process(int side)
     struct process *process = &processes[side];
 
     running = side;
-    *process = (struct process){.requests_left = rules.requests[side],
+    *process = (struct process){.id = 100 + (uint64_t)side,
+                                .requests_left = rules.requests[side],
                                 .closes_left = rules.closes[side],
-                                .reopens_left = rules.reopens[side]};
+                                .reopens_left = rules.reopens[side],
+                                .may_die = rules.dies && side == 0};
     WALK_CHECK(shm_provider.open(&config, &process->prov) == 0);
-    open_ep(process);
-    num_flight[side] = num_lines[side] = 0;
+    open_endpoint(process);
 }
 
 static void close_process(int side)
@@ -606,86 +466,15 @@ static void close_process(int side)
     shm_provider.close(this_process()->prov);
 }
 
-enum action { THREAD = WALK_FINISH + 1, TIME, POLL, REQUEST, CLOSE, CLOSE_EP, REOPEN_EP, DIE };
-
-static void add_side(struct walk_choices *choices, int side)
-{
-    const struct process *process = &processes[side];
-
-    if (process->dead)
-        return;
-    if (is_readable(process))
-        walk_add_choice(choices, THREAD, side, 0);
-    if (sp_prov_of(process->prov)->retry_ms)
-        walk_add_choice(choices, TIME, side, 0);
-    if (process->ep && has_slot(process))
-        walk_add_choice(choices, POLL, side, 0);
-    if (process->ep && process->requests_left > 0 &&
-        (process->link == IDLE || process->link == FAILED))
-        walk_add_choice(choices, REQUEST, side, 0);
-    if (process->end && process->closes_left > 0)
-        walk_add_choice(choices, CLOSE, side, 0);
-    if (process->ep && process->reopens_left > 0)
-        walk_add_choice(choices, CLOSE_EP, side, 0);
-    if (!process->ep)
-        walk_add_choice(choices, REOPEN_EP, side, 0);
-    if (rules.dies && side == 0)
-        walk_add_choice(choices, DIE, side, 0);
-}
-
 static void do_choice(const struct walk_choice *choice)
 {
-    static const char *const what[] = {
-        [THREAD] = "the thread of side %u runs",
-        [TIME] = "the time of side %u comes",
-        [POLL] = "side %u polls",
-        [REQUEST] = "side %u requests a connection",
-        [CLOSE] = "side %u closes its connection",
-        [CLOSE_EP] = "side %u closes its endpoint",
-        [REOPEN_EP] = "side %u opens an endpoint",
-        [DIE] = "side %u dies",
-        [WALK_FINISH] = "from now on both run",
-    };
-    struct process *process = &processes[choice->side];
-
-    walk_step(what[choice->action], (unsigned int)choice->side, 0, 0);
     running = choice->side;
-    switch (choice->action) {
-    case THREAD:
-        run_thread(process);
-        break;
-    case TIME:
-        pass_time(process);
-        break;
-    case POLL:
-        shm_provider.ep_poll(process->ep);
-        break;
-    case REQUEST:
-        process->requests_left--;
-        begin_request(process);
-        break;
-    case CLOSE:
-        process->closes_left--;
-        closed_by_hand = true;
-        close_end(process);
-        process->link = FAILED;
-        process->reason = PROV_REASON_CLOSED;
-        break;
-    case CLOSE_EP:
-        process->reopens_left--;
-        closed_by_hand = true;
-        close_ep(process);
-        break;
-    case REOPEN_EP:
-        open_ep(process);
-        break;
-    case DIE:
-        kill_process(process);
-        break;
-    case WALK_FINISH:
-        finish_run();
-        break;
+    if (choice->action < OWN_ACTION) {
+        do_process(this_process(), choice->action);
+        return;
     }
+    walk_step("the time of side %u comes", (unsigned int)running, 0, 0);
+    pass_time(this_process());
 }
 
 static void open_all(void)
@@ -693,7 +482,7 @@ static void open_all(void)
     now_ms = 1000000;
     num_runs++;
     next_random = 0;
-    closed_by_hand = rules.wrong_key;
+    disturbed = rules.wrong_key;
     shortages_left = rules.shortages;
     for (int side = 0; side < SIDES; side++)
         open_process(side);
@@ -708,7 +497,7 @@ static void close_all(void)
 static void add_choices(struct walk_choices *choices)
 {
     for (int side = 0; side < SIDES; side++)
-        add_side(choices, side);
+        add_process(choices, side);
 }
 
 static const struct walk_scenario scenarios[] = {

@@ -8,9 +8,7 @@
  * process the background thread and the owner run in turn; while the thread is in a slow call, the
  * owner may run, or a message arrive; while the owner is in a callback, the thread may run.
  *
- * The owners are as the core: crossed requests are resolved by ids (src/link/connect.c), a
- * connection that goes down is closed, a request that was rejected is not repeated before the
- * peer's own request has come.
+ * The owners are those of owners.h.
  *
  * From each state the walk goes to the end: nothing is lost any more, and nothing fails; a thread
  * runs when its descriptor is readable or its time has come, an owner when it was woken; time
@@ -18,9 +16,7 @@
  *   - Each side comes to rest, and nobody waits for anything then.
  *   - Both sides are up, with each other's queue pairs, or neither is up. If nothing was lost,
  *     refused or closed, both are up. A message of each side then arrives.
- *   - up() and down() come at most once for a connection, and none after conn_close(). Each
- *     operation ends before down(), one that ends well was executed once.
- *   - A connection that fails since this process lacks something has a line in the log.
+ *   - What owners.h checks.
  *   - When all is closed, no id, queue pair, connection, event or place in the budget is left, and
  *     no memory when both have ended.
  */
@@ -53,11 +49,16 @@ static ssize_t make_numbers(void *to, size_t size);
 #include "counted_memory.h"
 #include "process/process.h"
 #include "rdma_hosts.h"
-#include "util/log.h"
 #include "walk.h"
 
+/* What only this walk's processes have. */
+struct own {
+    uint64_t due_ms; /* when the thread has to run; 0: no such time */
+};
+
+#include "owners.h"
+
 enum {
-    MAX_ENDS = 12, /* connections of a side in a run */
     MAX_CONNS = 64,
     MAX_STATES = 4000000,
     MAX_CALM = 1500, /* steps until both processes are at rest */
@@ -98,67 +99,18 @@ struct rules {
 
 static struct rules rules;
 
-/* The owner's end of a connection. */
-struct end {
-    struct prov_conn *conn; /* NULL: closed */
-    bool requested;         /* by this side */
-    bool up, down;
-    bool by_hand; /* closed by its owner, which wants no more messages */
-    uint32_t qpn; /* of this side, as soon as it is up */
-    unsigned int posted, done, arrived;
-};
-
-/* What the owners tell each other: see src/link/hello.c. */
-struct hello {
-    uint32_t kind; /* QUESTION, ANSWER */
-    uint32_t serial;
-};
-enum { QUESTION = 7, ANSWER };
-
-enum link_state { LINK_IDLE, LINK_CONNECTING, LINK_AWAITING, LINK_UP, LINK_FAILED };
-
-struct process {
-    struct vp_prov *prov;
-    struct prov_ep *ep;
-    struct end ends[MAX_ENDS];
-    unsigned int num_ends;
-    struct end *end; /* of the link */
-    enum link_state link;
-    enum prov_reason reason;     /* of LINK_FAILED */
-    uint32_t serial, rmt_serial; /* number of connections so far, as each side counts */
-    unsigned int requests_left, closes_left, messages_left, reopens_left;
-    unsigned int num_lines; /* errors and warnings in the log */
-    uint64_t due_ms;        /* when the thread has to run; 0: no such time */
-    uint64_t retry_ms;      /* of LINK_AWAITING, on the way to the end */
-    bool sleeps, dead;
-};
-
-static struct process processes[HOSTS];
-static int running;        /* the side whose code runs */
 static bool in_thread;     /* its background thread runs */
 static struct rules left;  /* what may still happen */
-static bool disturbed;     /* something was lost, refused or closed, or time has passed */
 static bool needs_time;    /* somebody may have to wait for a time limit */
 static uint64_t waited_ms; /* on the way to the end */
 static bool in_step;       /* an owner or a thread runs, before the end */
 static uint64_t next_random;
 
-enum reached {
-    REACHED_UP,
-    REACHED_CROSSED,
-    REACHED_BROKEN,
-    REACHED_SILENT,
-    REACHED_DEAD,
-    REACHED_LOCAL,
-    REACHED_CLOSED,
-    REACHED_EARLY,
-    REACHED_OUTDATED,
-    REACHED_ALONE,
-};
+enum { REACHED_EARLY = REACHED_OWN, REACHED_ALONE };
 
-static struct process *this_process(void)
+static struct vp_prov *vp_prov_of(const struct process *process)
 {
-    return &processes[running];
+    return vp_prov(process->prov);
 }
 
 static struct vp_ep *vp_ep_of(const struct process *process)
@@ -181,14 +133,6 @@ static ssize_t make_numbers(void *to, size_t size)
     memset(to, 0, size);
     memcpy(to, &(uint32_t){(uint32_t)++next_random}, sizeof(uint32_t));
     return (ssize_t)size;
-}
-
-void __wrap_ut_log_write(enum ut_log_level level, const char *category, const char *format, ...);
-void __wrap_ut_log_write(enum ut_log_level level, const char *category, const char *format, ...)
-{
-    (void)format;
-    WALK_CHECK(strcmp(category, "process") != 0); /* its descriptors are its own */
-    this_process()->num_lines += level <= UT_LOG_WARNING;
 }
 
 /* An endpoint that closes waits for its last requests. */
@@ -238,81 +182,16 @@ static bool lacks_memory(void)
     return true;
 }
 
-/*** the owners ***/
-
-static uint64_t id_of(int side)
-{
-    return 100 + (uint64_t)(rules.swapped ? !side : side);
-}
+/*** steps of a process ***/
 
 static struct vp_conn *conn_of(const struct end *end)
 {
     return vp_conn(end->conn);
 }
 
-static struct end *new_end(struct process *process, struct prov_conn *conn, bool requested)
-{
-    struct end *end = &process->ends[process->num_ends++];
-
-    WALK_CHECK(process->num_ends <= MAX_ENDS);
-    *end = (struct end){.conn = conn, .requested = requested};
-    return end;
-}
-
-static void close_end(struct process *process)
-{
-    struct end *end = process->end;
-
-    process->end = NULL;
-    verbs_provider.conn_close(end->conn);
-    end->conn = NULL;
-}
-
-static void begin_request(struct process *process)
-{
-    uint8_t address[PROV_ADDR_MAX] __attribute__((aligned(8)));
-    size_t size = verbs_provider.address(&processes[!running].prov->base, address);
-    struct end *end = new_end(process, NULL, true);
-    const struct hello hello = {QUESTION, process->serial};
-
-    if (rules.wrong_key)
-        address[offsetof(struct vp_address, key)] ^= 1;
-    process->end = end;
-    process->link = LINK_CONNECTING;
-    int rc = verbs_provider.connect(process->ep, address, size, 0, id_of(!running), &hello,
-                                    sizeof(hello), end, &end->conn);
-    if (rc == 0)
-        return;
-    WALK_CHECK(rc == -ENOMEM && disturbed);
-    process->end = NULL;
-    process->link = LINK_FAILED;
-    process->reason = PROV_REASON_LOCAL;
-}
-
-static struct hello read_hello(const void *bytes, size_t size)
-{
-    struct hello hello;
-
-    WALK_CHECK(size == sizeof(hello));
-    memcpy(&hello, bytes, sizeof(hello));
-    return hello;
-}
-
-static void accept_request(struct process *process, struct prov_conn *conn,
-                           const struct hello *question)
-{
-    struct end *end = new_end(process, conn, false);
-    const struct hello answer = {ANSWER, ++process->serial};
-
-    process->end = end;
-    process->rmt_serial = question->serial;
-    WALK_CHECK(verbs_provider.accept(conn, &answer, sizeof(answer), end) == 0);
-    process->link = LINK_UP; /* as ut_fsm: after "accept sent" */
-}
-
 static bool is_readable(const struct process *process)
 {
-    struct pollfd fd = {.fd = process->prov->epoll_fd, .events = POLLIN};
+    struct pollfd fd = {.fd = vp_prov_of(process)->epoll_fd, .events = POLLIN};
 
     return poll(&fd, 1, 0) == 1;
 }
@@ -320,7 +199,7 @@ static bool is_readable(const struct process *process)
 /* True if the background thread has something to do. */
 static bool must_run_thread(const struct process *process)
 {
-    return (process->due_ms && host_now_ms >= process->due_ms) || is_readable(process);
+    return (process->own.due_ms && host_now_ms >= process->own.due_ms) || is_readable(process);
 }
 
 static void run_thread(struct process *process)
@@ -328,13 +207,13 @@ static void run_thread(struct process *process)
     bool was_in_thread = in_thread;
 
     in_thread = true;
-    int ms = verbs_provider.progress(&process->prov->base);
+    int ms = verbs_provider.progress(process->prov);
     in_thread = was_in_thread;
-    process->due_ms = ms < 0 ? 0 : host_now_ms + (uint64_t)ms;
+    process->own.due_ms = ms < 0 ? 0 : host_now_ms + (uint64_t)ms;
 }
 
 /* The thread runs while the owner is in a callback. */
-static void interrupt_owner(struct process *process)
+static void let_thread_run(struct process *process)
 {
     if (!in_step || in_thread || left.interrupts == 0 || !must_run_thread(process) ||
         walk_choose(2) == 0)
@@ -344,130 +223,48 @@ static void interrupt_owner(struct process *process)
     run_thread(process);
 }
 
-/* As ut_link_on_request(). */
-static void on_request(void *owner, struct prov *prov, struct prov_conn *conn, uint64_t peer_id,
-                       const void *bytes, size_t size)
+static bool does_reject(void)
 {
-    struct process *process = owner;
-    const struct hello hello = read_hello(bytes, size);
-
-    WALK_CHECK(process == this_process() && prov == &process->prov->base);
-    WALK_CHECK(peer_id == id_of(!running) && hello.kind == QUESTION);
-    interrupt_owner(process);
-    if (hello.serial < process->rmt_serial) { /* given up by the peer, which took another one */
-        walk_reached(REACHED_OUTDATED);
-        verbs_provider.reject(conn);
-        return;
-    }
-    if (process->link == LINK_CONNECTING && id_of(running) < peer_id) {
-        walk_reached(REACHED_CROSSED);
-        verbs_provider.reject(conn);
-        return;
-    }
-    if (happens(&left.rejects)) {
-        walk_step("    the owner of side %u rejects", (unsigned int)running, 0, 0);
-        verbs_provider.reject(conn);
-        return;
-    }
-    if (process->end)
-        close_end(process);
-    accept_request(process, conn, &hello);
+    return happens(&left.rejects);
 }
 
-static void on_up(void *ctx, const void *bytes, size_t size)
+static void spoil_address(uint8_t *address)
 {
-    struct process *process = this_process();
-    const struct hello hello = read_hello(bytes, size);
-    struct end *end = ctx;
+    if (rules.wrong_key)
+        address[offsetof(struct vp_address, key)] ^= 1;
+}
 
-    WALK_CHECK(end == process->end && end->conn && !end->up && !end->down);
-    WALK_CHECK(hello.kind == (end->requested ? ANSWER : QUESTION));
-    interrupt_owner(process);
-    process->serial += end->requested;
-    process->rmt_serial = hello.serial;
-    end->up = true;
-    end->qpn = conn_of(end)->qp->qp_num;
+static void note_qp(struct end *end)
+{
+    if (!end->up)
+        return;
+    end->id = conn_of(end)->qp->qp_num;
     if (!end->requested && ((struct host_id *)(void *)conn_of(end)->id.cm)->state == ID_REP_SENT)
         walk_reached(REACHED_EARLY);
-    process->link = LINK_UP;
-}
-
-/* As ut_link_on_down(), for a link without work. */
-static void on_down(void *ctx, enum prov_reason reason)
-{
-    static const uint8_t reached[] = {[PROV_REASON_BROKEN] = REACHED_BROKEN,
-                                      [PROV_REASON_SILENT] = REACHED_SILENT,
-                                      [PROV_REASON_PEER_DEAD] = REACHED_DEAD,
-                                      [PROV_REASON_LOCAL] = REACHED_LOCAL,
-                                      [PROV_REASON_CLOSED] = REACHED_CLOSED};
-    struct process *process = this_process();
-    struct end *end = ctx;
-
-    WALK_CHECK(end == process->end && end->conn && !end->down && end->done == end->posted);
-    end->down = true;
-    interrupt_owner(process);
-    close_end(process);
-    process->link = reason == PROV_REASON_REJECTED && end->requested ? LINK_AWAITING : LINK_FAILED;
-    process->retry_ms = host_now_ms + AWAIT_MS;
-    process->reason = reason;
-    if (reason < sizeof(reached) && reached[reason])
-        walk_reached(reached[reason]);
-    if (reason == PROV_REASON_LOCAL || rules.wrong_key)
-        WALK_CHECK(process->num_lines > 0);
 }
 
 /* The other side's end of the connection; NULL: it was not up there. */
 static struct end *peer_of(const struct end *end)
 {
     struct process *other = &processes[!running];
-    const struct host_qp *qp = find_qp(end->qpn);
+    const struct host_qp *qp = find_qp(end->id);
 
     for (unsigned int i = 0; qp && i < other->num_ends; i++)
-        if (other->ends[i].qpn == qp->peer_qpn)
+        if (other->ends[i].id == qp->peer_qpn)
             return &other->ends[i];
     return NULL;
 }
 
-static void on_done(void *ctx, uint64_t cookie, enum prov_status status)
+static void check_pair(const struct end *end, const struct end *other)
 {
-    struct end *end = ctx;
+    WALK_CHECK(peer_of(end) == other && conn_of(end)->state == VP_CONN_UP);
+}
 
-    WALK_CHECK(end == this_process()->end && end->conn && !end->down);
-    WALK_CHECK(cookie == end->done && end->done < end->posted);
-    end->done++;
+static void check_done(const struct end *end, enum prov_status status)
+{
+    (void)end;
     WALK_CHECK(status == PROV_OK || status == PROV_FLUSHED || status == PROV_PEER);
 }
-
-static void on_message(void *ctx, const void *data, size_t size)
-{
-    struct end *end = ctx;
-
-    WALK_CHECK(end == this_process()->end && end->conn && end->up && !end->down);
-    WALK_CHECK(size == sizeof(end->arrived) && memcmp(data, &end->arrived, size) == 0);
-    end->arrived++;
-}
-
-static const struct prov_callbacks callbacks = {
-    .request = on_request, .up = on_up, .down = on_down, .done = on_done, .message = on_message};
-
-static void wake_owner(void *owner)
-{
-    struct process *process = owner;
-
-    WALK_CHECK(process == this_process());
-    process->sleeps = false;
-}
-
-static void post_message(struct process *process)
-{
-    struct end *end = process->end;
-    unsigned int number = end->posted++;
-
-    if (verbs_provider.send(end->conn, &number, sizeof(number), PROV_SIGNAL, number) < 0)
-        end->posted--;
-}
-
-/*** steps of a process ***/
 
 /* Looks into the send queue each time, which the provider does each sixteenth time. */
 static int poll_ep(struct process *process)
@@ -490,15 +287,6 @@ static bool must_poll(const struct process *process)
 static bool can_close(const struct process *process)
 {
     return process->closes_left > 0 && process->end;
-}
-
-static void close_by_hand(struct process *process)
-{
-    process->closes_left--;
-    disturbed = process->end->by_hand = true;
-    close_end(process);
-    process->link = LINK_FAILED;
-    process->reason = PROV_REASON_CLOSED;
 }
 
 /* True if no earlier message has the same way. */
@@ -529,8 +317,8 @@ static void interrupt(struct process *process, int host)
     bool polls = process->ep && must_poll(process);
     unsigned int n = 1 + polls + can_close(process), arrives = n;
 
-    WALK_CHECK(pthread_mutex_trylock(&process->prov->lock) == 0);
-    pthread_mutex_unlock(&process->prov->lock);
+    WALK_CHECK(pthread_mutex_trylock(&vp_prov_of(process)->lock) == 0);
+    pthread_mutex_unlock(&vp_prov_of(process)->lock);
     for (unsigned int i = 0; i < num_flight; i++)
         n += flight[i].to == host && can_arrive(i);
     unsigned int what = walk_choose(n);
@@ -563,8 +351,7 @@ static void host_enter(int host)
 /* The process of side 0 ends. Its memory stays until the run ends. */
 static void kill_process(struct process *process)
 {
-    disturbed = true;
-    process->dead = true;
+    (void)process;
     host_kill(running);
 }
 
@@ -654,7 +441,7 @@ static void put_request(struct walk_bytes *bytes, int from, const struct vp_hell
     walk_put_byte(bytes, req->kind);
     if ((req->kind & VP_REQ_SIZE) == VP_REQ_PROBE)
         return;
-    walk_put_small(bytes, processes[from].prov->num_requests - req->tag);
+    walk_put_small(bytes, vp_prov_of(&processes[from])->num_requests - req->tag);
     walk_put_byte(bytes, req->attempt);
     put_hello(bytes, from, req->hello);
 }
@@ -893,34 +680,20 @@ static void put_events(struct walk_bytes *bytes, int side)
     walk_put_byte(bytes, 251);
 }
 
-static void put_link(struct walk_bytes *bytes, const struct process *process)
-{
-    walk_put_byte(bytes, process->requests_left);
-    walk_put_byte(bytes, process->closes_left);
-    walk_put_byte(bytes, process->messages_left);
-    walk_put_byte(bytes, process->reopens_left);
-    walk_put_byte(bytes, process->link);
-    walk_put_byte(bytes, process->link == LINK_FAILED ? process->reason : 0);
-    walk_put_byte(bytes, process->num_lines > 0);
-    walk_put_small(bytes, processes[!running].rmt_serial - process->serial);
-    if (!process->end)
-        return;
-    walk_put_byte(bytes, process->end->requested | process->end->up << 1);
-    walk_put_byte(bytes, process->end->posted);
-    walk_put_byte(bytes, process->end->done);
-    walk_put_byte(bytes, process->end->arrived);
-}
-
 static void put_process(struct walk_bytes *bytes, const struct process *process)
 {
     walk_put_byte(bytes, process->dead);
     if (process->dead)
         return;
-    put_link(bytes, process);
+    put_owner(bytes, process);
+    if (process->end) {
+        walk_put_byte(bytes, process->end->posted);
+        walk_put_byte(bytes, process->end->done);
+    }
     walk_put_byte(bytes, must_run_thread(process));
-    put_time(bytes, process->due_ms);
+    put_time(bytes, process->own.due_ms);
     put_events(bytes, running);
-    put_prov(bytes, process->prov);
+    put_prov(bytes, vp_prov_of(process));
     walk_put_byte(bytes, process->ep != NULL);
     if (process->ep)
         put_ep(bytes, vp_ep_of(process));
@@ -958,15 +731,6 @@ static void put_state(struct walk_bytes *bytes)
 
 /*** the end ***/
 
-/* True if a side waits for something. */
-static bool is_waiting(const struct process *process)
-{
-    const struct end *end = process->end;
-
-    return !process->dead && (process->link == LINK_CONNECTING || process->link == LINK_AWAITING ||
-                              (end && (!end->up || end->done < end->posted)));
-}
-
 /* The owner polls until nothing comes, and arms. True: it did something. */
 static bool run_owner(struct process *process)
 {
@@ -989,7 +753,7 @@ static bool run_process(void)
         return false;
     if (run_owner(process))
         return true;
-    if (process->link == LINK_AWAITING && host_now_ms >= process->retry_ms) {
+    if (process->link == LINK_AWAITING && host_now_ms >= process->down_ms + AWAIT_MS) {
         begin_request(process);
         process->sleeps = false;
         return true;
@@ -1078,12 +842,13 @@ static bool pass_time(void)
         const struct process *process = &processes[side];
         if (process->dead)
             continue;
-        take_earlier(&next, process->due_ms);
+        take_earlier(&next, process->own.due_ms);
         if (process->link == LINK_AWAITING)
-            take_earlier(&next, process->retry_ms);
+            take_earlier(&next, process->down_ms + AWAIT_MS);
         WALK_CHECK(disturbed || !is_waiting(process));
-        WALK_CHECK(vp_list_empty(&process->prov->queue) && vp_list_empty(&process->prov->reaping));
-        WALK_CHECK(vp_list_empty(&process->prov->accepts));
+        WALK_CHECK(vp_list_empty(&vp_prov_of(process)->queue) &&
+                   vp_list_empty(&vp_prov_of(process)->reaping));
+        WALK_CHECK(vp_list_empty(&vp_prov_of(process)->accepts));
     }
     for (unsigned int i = 0; i < MAX_IDS; i++)
         if (ids[i].exists && ids[i].lost_ms)
@@ -1105,7 +870,7 @@ static bool pass_time(void)
 /* True if no handshake, close or probe is under way. */
 static bool is_at_rest(const struct process *process)
 {
-    const struct vp_prov *prov = process->prov;
+    const struct vp_prov *prov = vp_prov_of(process);
     const struct vp_ep *ep = vp_ep_of(process);
 
     if (process->dead)
@@ -1121,8 +886,7 @@ static void calm_down(void)
 {
     uint64_t rest_ms = 0;
 
-    for (int side = 0; side < HOSTS; side++)
-        processes[side].sleeps = false;
+    wake_owners();
     for (int i = 0; i < MAX_CALM; i++) {
         if (run_anything() || deliver_first())
             continue;
@@ -1138,21 +902,6 @@ static void calm_down(void)
     WALK_CHECK(!"both processes come to rest");
 }
 
-static void check_side(void)
-{
-    const struct process *process = this_process(), *other = &processes[!running];
-    const struct end *end = process->end;
-
-    if (process->link == LINK_UP) {
-        WALK_CHECK(end && end->up && !end->down && !other->dead && other->link == LINK_UP);
-        WALK_CHECK(peer_of(end) == other->end && conn_of(end)->state == VP_CONN_UP);
-        WALK_CHECK(end->done == end->posted && other->end->arrived == end->posted);
-        walk_reached(REACHED_UP);
-    }
-    if (process->link == LINK_FAILED)
-        WALK_CHECK(disturbed && !end);
-}
-
 static void check_ep_has_nothing(const struct vp_ep *ep)
 {
     WALK_CHECK(vp_list_empty(&ep->conns) && vp_list_empty(&ep->dying));
@@ -1163,7 +912,7 @@ static void check_ep_has_nothing(const struct vp_ep *ep)
 
 static void check_process_has_nothing(const struct process *process)
 {
-    const struct vp_prov *prov = process->prov;
+    const struct vp_prov *prov = vp_prov_of(process);
 
     if (process->dead)
         return;
@@ -1185,19 +934,12 @@ static void finish_run(void)
     calm_down();
     if ((processes[0].link == LINK_UP) != (processes[1].link == LINK_UP))
         walk_reached(REACHED_ALONE);
-    for (running = 0; running < HOSTS; running++)
-        if (this_process()->link == LINK_UP && !this_process()->dead)
-            post_message(this_process());
+    post_messages();
     calm_down();
-    for (running = 0; running < HOSTS; running++)
-        if (!this_process()->dead)
-            check_side();
-    for (running = 0; running < HOSTS; running++) {
-        if (this_process()->end && !this_process()->dead)
-            close_end(this_process());
-        this_process()->link = LINK_FAILED;
-        disturbed = true;
-    }
+    check_sides();
+    for (int side = 0; side < HOSTS && rules.wrong_key; side++)
+        WALK_CHECK(processes[side].link != LINK_FAILED || processes[side].num_lines > 0);
+    close_links();
     calm_down();
     for (running = 0; running < HOSTS; running++)
         check_process_has_nothing(this_process());
@@ -1245,25 +987,40 @@ static void open_device(struct vp_prov *prov)
 
 static void open_ep(struct process *process)
 {
-    struct prov_ep_attr attr = {
-        .id = id_of(running), .owner = process, .callbacks = &callbacks, .depth = 16};
-
-    WALK_CHECK(verbs_provider.ep_open(&process->prov->base, &attr, &process->ep) == 0);
+    open_endpoint(process);
     poll_ep(process);
 }
 
 static void close_ep(struct process *process)
 {
-    disturbed = true;
-    if (process->end)
-        process->end->by_hand = true;
-    process->end = NULL;
-    process->link = LINK_FAILED;
-    process->reason = PROV_REASON_CLOSED;
     in_step = false; /* nothing fails while it closes */
-    verbs_provider.ep_close(process->ep);
-    process->ep = NULL;
+    close_endpoint(process);
 }
+
+enum { DELIVER = OWN_ACTION, COPY, LOSE, GIVE_UP, CARRY, CUT, BREAK, TICK, STOP };
+
+static void add_tick(struct walk_choices *choices, int side, const struct process *process)
+{
+    if (left.ticks > 0 && process->ep && process->own.due_ms > host_now_ms)
+        walk_add_choice(choices, TICK, side, 0);
+}
+
+static const struct process_ops ops = {.provider = &verbs_provider,
+                                       .open_ep = open_ep,
+                                       .close_ep = close_ep,
+                                       .run_thread = run_thread,
+                                       .poll_ep = poll_ep,
+                                       .must_run_thread = must_run_thread,
+                                       .must_poll = must_poll,
+                                       .kill = kill_process,
+                                       .add_own = add_tick,
+                                       .finish_run = finish_run,
+                                       .check_pair = check_pair,
+                                       .check_done = check_done,
+                                       .note_conn = note_qp,
+                                       .spoil_address = spoil_address,
+                                       .interrupt_owner = let_thread_run,
+                                       .does_reject = does_reject};
 
 static void open_process(int side)
 {
@@ -1273,15 +1030,19 @@ static void open_process(int side)
                                        .job_timeout_ms = PEER_MS,
                                        .local_size = 1};
     struct process *process = &processes[side];
+    struct vp_prov *prov;
 
-    *process = (struct process){.requests_left = rules.requests[side],
+    *process = (struct process){.id = 100 + (uint64_t)(rules.swapped ? !side : side),
+                                .requests_left = rules.requests[side],
                                 .closes_left = rules.closes[side],
                                 .messages_left = rules.messages[side],
-                                .reopens_left = rules.reopens[side]};
+                                .reopens_left = rules.reopens[side],
+                                .may_die = rules.dies && side == 0};
     running = side;
     host_open(side);
-    WALK_CHECK(create_prov(&config, &process->prov) == 0);
-    open_device(process->prov);
+    WALK_CHECK(create_prov(&config, &prov) == 0);
+    process->prov = &prov->base;
+    open_device(prov);
     open_ep(process);
     run_thread(process);
     poll_ep(process);
@@ -1306,7 +1067,7 @@ static void open_all(void)
 static void close_all(void)
 {
     for (running = 0; running < HOSTS; running++) {
-        struct vp_prov *prov = this_process()->prov;
+        struct vp_prov *prov = vp_prov_of(this_process());
         if (this_process()->ep)
             verbs_provider.ep_close(this_process()->ep);
         WALK_CHECK(prov->devices[0].budget.taken == 0);
@@ -1323,26 +1084,6 @@ static void close_all(void)
         WALK_CHECK(!qps[i].exists);
     check_memory_is_free();
 }
-
-enum action {
-    THREAD = WALK_FINISH + 1,
-    POLL,
-    DELIVER,
-    COPY,
-    LOSE,
-    GIVE_UP,
-    CARRY,
-    CUT,
-    BREAK,
-    TICK,
-    STOP,
-    REQUEST,
-    CLOSE,
-    SEND,
-    CLOSE_EP,
-    REOPEN_EP,
-    DIE,
-};
 
 static void add_messages(struct walk_choices *choices)
 {
@@ -1376,40 +1117,13 @@ static void add_qps(struct walk_choices *choices)
     }
 }
 
-static void add_side(struct walk_choices *choices, int side)
-{
-    const struct process *process = &processes[side];
-
-    if (process->dead || (rules.deaf && side == 1))
-        return;
-    if (must_run_thread(process))
-        walk_add_choice(choices, THREAD, side, 0);
-    if (rules.dies && side == 0)
-        walk_add_choice(choices, DIE, side, 0);
-    if (!process->ep) {
-        walk_add_choice(choices, REOPEN_EP, side, 0);
-        return;
-    }
-    if (process->reopens_left > 0)
-        walk_add_choice(choices, CLOSE_EP, side, 0);
-    if (must_poll(process))
-        walk_add_choice(choices, POLL, side, 0);
-    if (left.ticks > 0 && process->due_ms > host_now_ms)
-        walk_add_choice(choices, TICK, side, 0);
-    if (process->requests_left > 0 && (process->link == LINK_IDLE || process->link == LINK_FAILED))
-        walk_add_choice(choices, REQUEST, side, 0);
-    if (can_close(process))
-        walk_add_choice(choices, CLOSE, side, 0);
-    if (process->messages_left > 0 && process->end && process->end->up)
-        walk_add_choice(choices, SEND, side, 0);
-}
-
 static void add_choices(struct walk_choices *choices)
 {
     add_messages(choices);
     add_qps(choices);
     for (int side = 0; side < HOSTS; side++)
-        add_side(choices, side);
+        if (!rules.deaf || side == 0)
+            add_process(choices, side);
     if (left.stops > 0)
         walk_add_choice(choices, STOP, 0, 0);
 }
@@ -1452,60 +1166,22 @@ static void do_kernel(const struct walk_choice *choice)
         disturbed = true;
         host_break(at);
         break;
-    }
-}
-
-static void do_side(const struct walk_choice *choice)
-{
-    struct process *process = &processes[choice->side];
-
-    switch (choice->action) {
-    case THREAD:
-        run_thread(process);
-        break;
-    case POLL:
-        poll_ep(process);
-        break;
     case TICK:
         left.ticks--;
         disturbed = true;
-        host_now_ms = process->due_ms;
+        host_now_ms = this_process()->own.due_ms;
         break;
     case STOP:
         left.stops--;
         disturbed = true;
         host_now_ms += STOP_MS;
         break;
-    case REQUEST:
-        process->requests_left--;
-        begin_request(process);
-        break;
-    case CLOSE:
-        close_by_hand(process);
-        break;
-    case SEND:
-        process->messages_left--;
-        post_message(process);
-        break;
-    case CLOSE_EP:
-        process->reopens_left--;
-        close_ep(process);
-        break;
-    case REOPEN_EP:
-        open_ep(process);
-        break;
-    case DIE:
-        kill_process(process);
-        break;
     }
 }
 
-static void do_choice(const struct walk_choice *choice)
+static void do_own(const struct walk_choice *choice)
 {
     static const char *const what[] = {
-        [WALK_FINISH] = "from now on both run",
-        [THREAD] = "the thread of side %u runs",
-        [POLL] = "side %u polls",
         [DELIVER] = "kind %2$u arrives at side %1$u (no. %3$u)",
         [COPY] = "kind %2$u arrives at side %1$u (no. %3$u), and will arrive again",
         [LOSE] = "kind %2$u to side %1$u is lost (no. %3$u)",
@@ -1515,27 +1191,25 @@ static void do_choice(const struct walk_choice *choice)
         [BREAK] = "queue pair %3$u of side %1$u breaks",
         [TICK] = "time passes until the thread of side %u is due",
         [STOP] = "both are stopped for seconds",
-        [REQUEST] = "side %u requests a connection",
-        [CLOSE] = "side %u closes its connection",
-        [SEND] = "side %u posts a message",
-        [CLOSE_EP] = "side %u closes its endpoint",
-        [REOPEN_EP] = "side %u opens an endpoint",
-        [DIE] = "side %u dies",
     };
-    bool is_message = choice->action >= DELIVER && choice->action <= LOSE;
+    bool is_message = choice->action <= LOSE;
 
     walk_step(what[choice->action], (unsigned int)choice->side,
               is_message ? flight[choice->i].kind : 0, choice->i);
+    if (is_message)
+        do_message(choice);
+    else
+        do_kernel(choice);
+}
+
+static void do_choice(const struct walk_choice *choice)
+{
     running = choice->side;
     in_step = choice->action != WALK_FINISH;
-    if (choice->action == WALK_FINISH)
-        finish_run();
-    else if (is_message)
-        do_message(choice);
-    else if (choice->action >= GIVE_UP && choice->action <= BREAK)
-        do_kernel(choice);
+    if (choice->action < OWN_ACTION)
+        do_process(this_process(), choice->action);
     else
-        do_side(choice);
+        do_own(choice);
     in_step = false;
 }
 
