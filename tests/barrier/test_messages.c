@@ -133,6 +133,27 @@ static int set_all(void)
     return utofu_set_vbg(all, 2);
 }
 
+Test(messages, epochs_are_before_each_other_beyond_their_wrap)
+{
+    static const struct {
+        uint32_t epoch, other;
+        bool before;
+    } cases[] = {{1, 2, true},
+                 {2, 2, false},
+                 {3, 2, false},
+                 {7, 0, false},
+                 {0, 0, false},
+                 {UINT32_MAX, 1, true},
+                 {1, UINT32_MAX, false},
+                 {UINT32_MAX - 1, UINT32_MAX, true},
+                 {INT32_MAX, (uint32_t)INT32_MAX + 1, true},
+                 {5, 5u + INT32_MAX, true},
+                 {5u + INT32_MAX, 5, false}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        cr_expect_eq(ut_epoch_is_before(cases[i].epoch, cases[i].other), cases[i].before, "%zu", i);
+}
+
 /* A poll of another TNI makes progress on gates as long as some are allocated. */
 Test(messages, poll_of_another_tni_serves_gates_until_they_are_freed)
 {

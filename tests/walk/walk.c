@@ -98,6 +98,89 @@ static uint64_t hash_of(const void *state, size_t size)
     return hash ? hash : 1;
 }
 
+/*
+ * With WALK_TWICE: a run goes a step further from a state where the walk was before, and may come
+ * only to states to which a step has led from there before. Otherwise put_state() leaves out
+ * something on which the rest depends. WALK_TWICE=N prints run N.
+ */
+enum { NONE = MAX_CHOICES };
+
+static struct {
+    unsigned long long print; /* this run; 0: WALK_TWICE is not set */
+    struct way {
+        uint64_t hash; /* of two states; 0: free */
+        uint64_t run;  /* which has gone further; 0: there is none */
+        bool is_first; /* a run has come this way that was not here before */
+    } * ways;
+    uint64_t size, num;
+    uint64_t last;     /* the state before; 0: none */
+    unsigned int step; /* choices of the run before it goes further; NONE */
+    unsigned int made; /* choices of the run before the last state */
+} twice;
+
+static struct way *find_way(uint64_t hash)
+{
+    uint64_t i = hash & (twice.size - 1);
+
+    while (twice.ways[i].hash && twice.ways[i].hash != hash)
+        i = (i + 1) & (twice.size - 1);
+    return &twice.ways[i];
+}
+
+static void grow_ways(void)
+{
+    struct way *old = twice.ways;
+    uint64_t n = twice.size;
+
+    twice.size = n ? 2 * n : FIRST_TABLE;
+    twice.ways = calloc(twice.size, sizeof(*twice.ways));
+    WALK_CHECK(twice.ways);
+    for (uint64_t i = 0; i < n; i++)
+        if (old[i].hash)
+            *find_way(old[i].hash) = old[i];
+    free(old);
+}
+
+/* The run has come from the state before to this one. */
+static void note_way(uint64_t state)
+{
+    const uint64_t both[] = {twice.last, state};
+
+    if (2 * twice.num >= twice.size)
+        grow_ways();
+    if (twice.last) {
+        struct way *way = find_way(hash_of(both, sizeof(both)));
+        twice.num += !way->hash;
+        way->hash = hash_of(both, sizeof(both));
+        if (twice.made == twice.step)
+            way->run = way->run ? way->run : walk.num_runs + 1;
+        else
+            way->is_first = true;
+    }
+    twice.last = state;
+    twice.made = walk.num_choices;
+    if (twice.made > twice.step && twice.print == walk.num_runs + 1)
+        walk_fail(__FILE__, __LINE__, "WALK_TWICE names this run");
+}
+
+static void check_ways(void)
+{
+    uint64_t num = 0, run = UINT64_MAX;
+
+    for (uint64_t i = 0; i < twice.size; i++) {
+        const struct way *way = &twice.ways[i];
+        if (way->hash && !way->is_first) {
+            num++;
+            run = way->run < run ? way->run : run;
+        }
+    }
+    if (num > 0)
+        printf("%s: %llu steps from known states lead elsewhere; the first one is in run %llu\n",
+               walk.scenario->name, (unsigned long long)num, (unsigned long long)run);
+    free(twice.ways);
+    WALK_CHECK(num == 0);
+}
+
 /* False: it was there before. */
 static bool add_hash(uint64_t hash)
 {
@@ -130,12 +213,19 @@ static bool was_here(void)
     struct walk_bytes state = {.size = 0};
 
     walk.protocol->put_state(&state);
+    uint64_t hash = hash_of(state.of, state.size);
+    if (twice.print)
+        note_way(hash);
     if (walk.num_choices < walk.num_old)
         return false;
     if (2 * walk.num_states >= walk.table_size)
         grow_table();
-    if (!add_hash(hash_of(state.of, state.size)))
-        return true;
+    if (!add_hash(hash)) {
+        if (!twice.print || twice.step != NONE)
+            return true;
+        twice.step = walk.num_choices;
+        return false;
+    }
     walk.num_states++;
     if (walk.num_states > walk.protocol->max_states)
         walk_fail(__FILE__, __LINE__, "the scenario has no more states than its limit");
@@ -164,6 +254,8 @@ static bool choose_next(void)
         walk.num_choices--;
     }
     walk.num_old = walk.num_choices;
+    if (twice.step >= walk.num_old)
+        twice.step = NONE;
     return walk.num_old > 0;
 }
 
@@ -214,6 +306,7 @@ static void run_once(const struct walk_protocol *protocol)
     struct walk_choice choice = {.action = WALK_FINISH + 1};
 
     walk.num_choices = walk.num_steps = 0;
+    twice.last = 0;
     protocol->open();
     while (choice.action != WALK_FINISH && !was_here()) {
         struct walk_choices choices = {.num = 0};
@@ -232,6 +325,9 @@ static void run_once(const struct walk_protocol *protocol)
 static void walk_all(const struct walk_protocol *protocol, const struct walk_scenario *scenario)
 {
     memset(&walk, 0, sizeof(walk));
+    memset(&twice, 0, sizeof(twice));
+    twice.print = getenv("WALK_TWICE") ? strtoull(getenv("WALK_TWICE"), NULL, 10) : 0;
+    twice.step = NONE;
     walk.scenario = scenario;
     walk.protocol = protocol;
     memcpy(protocol->rules, scenario->rules, protocol->rules_size);
@@ -245,6 +341,7 @@ static void walk_all(const struct walk_protocol *protocol, const struct walk_sce
            (unsigned long long)walk.num_states, (unsigned long long)walk.num_runs, walk.longest);
     fflush(stdout);
     WALK_CHECK(walk.num_reached[scenario->reached] > 0);
+    check_ways();
 }
 
 int walk_main(int argc, char **argv, const struct walk_protocol *protocol,

@@ -762,6 +762,7 @@ static void put_ep(struct walk_bytes *bytes, const struct process *process, cons
 {
     walk_put_small(bytes, ep->prov->peer_events - ep->peer_events_seen);
     put_age(bytes, process, ep->checked_ms, TICK_MS);
+    walk_put_byte(bytes, must_poll(process));
     put_queue(bytes, !running, &ep->ctrl_queue);
     put_fake(bytes, !running, fake_of(ep->fids.ep));
     walk_put_byte(bytes, ep->retry);

@@ -268,15 +268,16 @@ static void put_conn(struct walk_bytes *bytes, const struct sp_conn *conn)
     walk_put_byte(bytes, process->end && process->end->conn == (const struct prov_conn *)conn);
 }
 
-/* The slots that were not consumed yet. */
-static void put_ring(struct walk_bytes *bytes, const struct sp_ep *ep)
+/* The slots that were not consumed yet. ep: NULL if the ring has no endpoint, and waits for one. */
+static void put_ring(struct walk_bytes *bytes, const struct sp_ring *ring, uint64_t head,
+                     const struct sp_ep *ep)
 {
-    for (uint64_t at = ep->head; at < ep->ring->tail; at++) {
-        const struct sp_slot *slot = sp_ring_slot(ep->ring, at);
+    for (uint64_t at = head; at < ring->tail; at++) {
+        const struct sp_slot *slot = sp_ring_slot((struct sp_ring *)ring, at);
         walk_put_byte(bytes, 40 + slot->kind);
         walk_put_byte(bytes, slot->kind == SP_KIND_REQUEST
                                  ? (unsigned int)(slot->imm & 0xff)
-                                 : sp_conn_by_id((struct sp_ep *)ep, slot->conn) != NULL);
+                                 : ep && sp_conn_by_id((struct sp_ep *)ep, slot->conn) != NULL);
     }
 }
 
@@ -290,7 +291,7 @@ static void put_ep(struct walk_bytes *bytes, const struct sp_ep *ep)
         if (ep->conns[i])
             put_conn(bytes, ep->conns[i]);
     walk_put_byte(bytes, ep->num_live);
-    put_ring(bytes, ep);
+    put_ring(bytes, ep->ring, ep->head, ep);
 }
 
 static void put_process(struct walk_bytes *bytes, const struct process *process)
@@ -313,6 +314,8 @@ static void put_process(struct walk_bytes *bytes, const struct process *process)
     walk_put_byte(bytes, process->ep ? 1 : 0);
     if (process->ep)
         put_ep(bytes, sp_ep_of(process->ep));
+    else
+        put_ring(bytes, sp_ring_of(prov->seg, 0), prov->ep_history[0].head, NULL);
 }
 
 static void put_state(struct walk_bytes *bytes)

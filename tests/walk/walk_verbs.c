@@ -488,7 +488,7 @@ static void put_flight(struct walk_bytes *bytes)
         WALK_CHECK(one.size < sizeof(sorted[i]));
         memcpy(sorted[i] + 1, one.of, one.size);
         sorted[i][0] = (uint8_t)flight[i].to;
-        for (unsigned int k = 0; k < i && rules.ordered; k++)
+        for (unsigned int k = 0; k < i; k++)
             sorted[i][0] = (uint8_t)(sorted[i][0] + 2 * (flight[k].to == flight[i].to));
     }
     qsort(sorted, num_flight, sizeof(sorted[0]), compare_bytes);
