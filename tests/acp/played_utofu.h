@@ -217,6 +217,7 @@ static int num_naps, num_waits, num_yields;
 static bool is_contended = true;
 static void (*at_nap)(long ns), (*at_wait)(int64_t us), (*at_spin)(void), (*at_park)(void);
 static int num_wakes;
+static uint64_t ms_of_poll; /* how long a poll of an MRQ takes */
 
 int lc_thread_start(struct lc_thread *thread, void *(*run)(void *arg), void *arg)
 {
@@ -650,6 +651,7 @@ int utofu_poll_mrq(utofu_vcq_hdl_t vcq, unsigned long int flags, struct utofu_mr
     (void)flags;
     CHECK(al.lock != AL_UNLOCKED); /* who polls has it */
     num_polls++;
+    fake_clock_pass_ms(ms_of_poll);
     if (extra_notices > 0) { /* of a word that is polled in memory */
         extra_notices--;
         *notice = (struct utofu_mrq_notice){.notice_type = UTOFU_MRQ_TYPE_RMT_PUT,

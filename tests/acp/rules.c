@@ -1279,12 +1279,39 @@ static void the_next_rank_is_probed(void)
     al_watch_check_next();
     progress_once();
     CHECK(num_flying() == 0);
-    fake_clock_pass_ms(260);
+    fake_clock_pass_ms(100);
+    uint32_t us = al_watch_us_until_due();
+    CHECK(us > 149000 && us <= 150001);
+    al.job.procs = 1; /* there is nobody to look after */
+    CHECK(al_watch_us_until_due() == 250000);
+    al.job.procs = PROCS;
+    fake_clock_pass_ms(160);
+    CHECK(al_watch_us_until_due() == 1);
     al_watch_check_next();
     progress_once();
     CHECK(num_flying() == 1 && al_watch_us_until_due() == 250000);
     CHECK(ends_job(finish_with_error, "does not answer"));
     settle_by_hand();
+    end();
+}
+
+/* Who ends the job waits a tenth of a second for its words to arrive, and no longer. */
+static void abort_unheard(void)
+{
+    uint64_t begin = fake_clock_ms();
+
+    al_lock();
+    ms_of_poll = 1;
+    al_watch_broadcast_end(RANK);
+    uint64_t took = fake_clock_ms() - begin;
+    lc_log("acp", RANK, took >= 100 && took <= 100 + COLORS ? "in time" : "too early or too late");
+    _exit(1);
+}
+
+static void those_who_end_the_job_do_not_wait_long(void)
+{
+    begin();
+    CHECK(ends_job(abort_unheard, "in time"));
     end();
 }
 
@@ -1733,6 +1760,26 @@ static void the_thread_polls_and_sleeps(void)
     end();
 }
 
+/* A task that uTofu had no room for is tried again soon. */
+static void the_thread_does_not_sleep_long_with_a_task_to_retry(void)
+{
+    begin();
+    is_contended = false;
+    busy_start = 0;
+    busy_times = 1 << 20;
+    acp_handle_t handle = acp_copy(starter(2, 0), own, 8, ACP_HANDLE_NULL);
+    CHECK(handle && al_task_any_to_retry() && num_flying() == 0);
+    lc_probe_ended(&al.watch.probe); /* the next one is not due soon */
+    run_thread_for(2);
+    CHECK(num_naps == 1 && num_waits == 1 && last_wait_us == 50);
+    busy_start = NONE;
+    automatic = true;
+    acp_complete(handle);
+    settle();
+    automatic = false;
+    end();
+}
+
 static int num_parks;
 
 static void leave_park(void)
@@ -2097,6 +2144,7 @@ int main(void)
     commands_of_others_take_time();
     processes_are_found_by_fingers();
     the_next_rank_is_probed();
+    those_who_end_the_job_do_not_wait_long();
     long_copies_look_at_the_clock();
     extents_begin_where_memory_does();
     lost_processes_end_the_job();
@@ -2111,6 +2159,7 @@ int main(void)
     starters_have_sizes();
     the_thread_polls_and_sleeps();
     waiting_calls_sleep();
+    the_thread_does_not_sleep_long_with_a_task_to_retry();
     the_thread_parks();
     the_lock_is_waited_for();
     rows_are_read_again();

@@ -200,6 +200,7 @@ enum lc_exchange_result lc_exchange_ids(const struct lc_exchange *m, uint64_t ra
 
 static struct lc_thread *interrupt_thread, *handler_thread; /* which the test runs */
 static int num_naps, num_waits, num_yields, num_wakes;
+static int64_t last_wait_us;
 static void (*at_pause)(void), (*at_poll)(void); /* of either kind; of the MRQ */
 static void (*at_yield)(void), (*at_futex_wait)(void);
 
@@ -611,6 +612,7 @@ int utofu_wait_vcqs(const utofu_vcq_hdl_t vcqs[], size_t num, int64_t timeout_us
 
     CHECK(num == 1 && vcqs[0] == 1 && ++waits < 1000000); /* a call waits for what never comes */
     num_waits++;
+    last_wait_us = timeout_us;
     fake_clock_pass_ms((uint64_t)timeout_us / 1000 + 1);
     if (at_pause)
         at_pause();

@@ -2503,6 +2503,7 @@ static void waiting_calls_sleep(void)
         pauses_left = 64 + 3;
         CHECK(LAPI_Waitcntr(handle, &awaited, 1, NULL) == LAPI_SUCCESS && awaited.value == 0);
         CHECK(num_naps == 64 && num_waits == 3 && num_yields == cases[i].yields);
+        CHECK(last_wait_us == 200); /* another thread may change the counter without a notice */
         num_naps = num_waits = num_yields = 0;
         pauses_left = 64 + 3;
         int polls_before = num_polls;
@@ -2546,6 +2547,7 @@ static void the_interrupt_thread_polls(void)
     la.wait.call_polls = false;
     run_interrupts(64 + 2);
     CHECK(num_yields == 256 - 64 && num_naps == 64 && num_waits == 2 && num_polls > 0);
+    CHECK(last_wait_us == 200);
     la.wait.call_polls = true; /* a call polls: the thread does not */
     run_interrupts(1);
     CHECK(num_naps == 1 && num_polls == 0 && !la.wait.call_polls);
