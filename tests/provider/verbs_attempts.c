@@ -239,6 +239,33 @@ static void slow_handshakes_get_time(void)
     close_all("slow handshakes get time");
 }
 
+/* A device without a queue pair is asked again each half second at the latest, as that of another
+ * process may be free at any time. */
+static void who_lacks_a_queue_pair_tries_soon(void)
+{
+    enum { MOST_MS = 500 };
+    unsigned int tries = 0, changes = 0;
+    int64_t changed = 0, longest = 0;
+
+    open_all();
+    fake_most_qps = 0;
+    ask(0, 0, false);
+    for (int64_t end = now_ms() + PEER_MS - 2000; now_ms() < end; pass_ms(STEP_MS)) {
+        CHECK(!peers[0].down && peers[0].tries == 0);
+        if (vp_conn(peers[0].conn)->hs.tries == tries)
+            continue;
+        tries = vp_conn(peers[0].conn)->hs.tries;
+        longest = changes++ && now_ms() - changed > longest ? now_ms() - changed : longest;
+        changed = now_ms();
+    }
+    CHECK(changes > 20 && longest >= MOST_MS && longest <= MOST_MS * 3 / 2 + 2 * STEP_MS);
+    fake_most_qps = UINT_MAX;
+    peers[0].tries = tries; /* of which the peer knows nothing */
+    pass_ms(MOST_MS * 3 / 2 + 2 * STEP_MS);
+    CHECK(peers[0].up);
+    close_all("who lacks a queue pair tries soon");
+}
+
 static unsigned int num_asked(void)
 {
     unsigned int n = 0;
@@ -296,6 +323,7 @@ int main(void)
     a_silent_peer_gets_more_time();
     a_crowded_peer_is_left_alone();
     slow_handshakes_get_time();
+    who_lacks_a_queue_pair_tries_soon();
     a_crowd_is_asked_as_it_answers();
     silent_peers_are_in_nobodys_way();
     return 0;
