@@ -407,7 +407,11 @@ static void requests_are_repeated_less_and_less(void)
     open_both();
     target_thinks = true;
     begin_and_ask();
-    run_ms(ATTEMPT_MS);
+    run_ms(49);
+    CHECK(sent == 1);
+    run_ms(1);
+    CHECK(sent == 2);
+    run_ms(ATTEMPT_MS - 50);
     CHECK(sent >= 3 && sent <= 8 && heard[TARGET][VP_CM_CONNECT_REQUEST] == 1);
     unsigned int before = sent;
     run_ms(PATIENCE_MS);
@@ -471,8 +475,9 @@ static void the_time_until_a_repetition_follows_the_answers(void)
     close_both("the time until a repetition follows the answers");
 }
 
-/* After many answers that took as long, to the millisecond: one of 0 ms counts as 1. */
-static void the_first_copy_follows_the_usual_time(void)
+/* After many answers that took as long, to the millisecond: one of 0 ms counts as 1. It waits a
+ * quarter of a second at most. */
+static void the_first_copy_follows_the_usual_time(int answer_ms, unsigned int copy_ms)
 {
     unsigned int waited = 0;
 
@@ -480,7 +485,12 @@ static void the_first_copy_follows_the_usual_time(void)
     for (int i = 0; i < 12; i++) {
         target_thinks = true;
         begin_and_ask();
-        run_ms(20);
+        deliver();
+        for (int ms = 0; ms < answer_ms; ms++) { /* the copies are lost */
+            pass_ms(1);
+            vp_udcm_timers(&provs[ORIGIN], ut_clock_ms());
+            wires[TARGET].tail = wires[TARGET].head;
+        }
         answer_it();
         run_ms(1);
         CHECK(is_up());
@@ -490,7 +500,7 @@ static void the_first_copy_follows_the_usual_time(void)
     begin_and_ask();
     for (unsigned int before = sent; sent == before && waited < ATTEMPT_MS; waited++)
         run_ms(1);
-    CHECK(waited == 21);
+    CHECK(waited == copy_ms);
     answer_it();
     run_ms(1);
     again();
@@ -672,6 +682,57 @@ static void the_end_of_a_process_ends_its_connections(void)
     printf("ok: the end of a process ends its connections\n");
 }
 
+static void a_moment_passes(void)
+{
+    pass_ms(1);
+}
+
+/* The port has a fifth of a second for the last datagrams. */
+static void a_slow_port_does_not_hold_up_the_end(void)
+{
+    open_both();
+    begin_and_ask();
+    run_ms(10);
+    CHECK(is_up());
+    fake_ud_sends = a_moment_passes;
+    uint64_t begin = ut_clock_ms();
+    vp_udcm_announce_exit(&provs[TARGET]);
+    CHECK(ut_clock_ms() - begin == 200);
+    fake_ud_sends = NULL;
+    for (int side = 0; side < SIDES; side++)
+        vp_cm_id_destroy(&ids[side]);
+    close_both("a slow port does not hold up the end");
+}
+
+/* On InfiniBand, where a port has got another LID, the subnet manager is asked for those of peers:
+ * for a third of a second, and if it does not answer, not again for ten. */
+static void a_silent_subnet_manager_is_left_alone(void)
+{
+    struct vp_peer peer = {.ud = true};
+    struct vp_cm_id id = {.kind = VP_CM_ID_CONN};
+    static const struct {
+        int after_ms;
+        unsigned int queries;
+    } asked[] = {{0, 1}, {1, 1}, {9998, 1}, {1, 2}, {1, 2}};
+    struct rdma_event_channel any;
+
+    open_both();
+    peer.at = provs[TARGET].ports[0].at;
+    provs[ORIGIN].ports[0].gid_index = -1;
+    provs[ORIGIN].channel = &any;
+    vp_udcm_lid_changed(&provs[ORIGIN], &provs[ORIGIN].ports[0], 70);
+    fake_ud_queries = 0;
+    for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++) {
+        pass_ms(asked[i].after_ms);
+        peer.at.key[0] = (uint8_t)i; /* another process */
+        CHECK(vp_udcm_ops.resolve_addr(&provs[ORIGIN], &id, &provs[ORIGIN].ports[0], &peer) == 1);
+        vp_cm_id_destroy(&id);
+        CHECK(fake_ud_queries == asked[i].queries && fake_ud_query_ms == 300);
+    }
+    provs[ORIGIN].channel = NULL;
+    close_both("a silent subnet manager is left alone");
+}
+
 /* All connections with the process that ends are notified, and no others. */
 static void the_end_of_a_process_ends_all_of_its_connections(void)
 {
@@ -837,7 +898,8 @@ int main(void)
     requests_are_repeated_less_and_less();
     copies_beyond_255_have_one_number();
     the_time_until_a_repetition_follows_the_answers();
-    the_first_copy_follows_the_usual_time();
+    the_first_copy_follows_the_usual_time(20, 21);
+    the_first_copy_follows_the_usual_time(900, 250);
     who_gives_up_is_heard(false);
     who_gives_up_is_heard(true);
     a_refusal_says_why();
@@ -848,6 +910,8 @@ int main(void)
     who_is_gone_is_not_asked();
     the_end_of_a_process_ends_its_connections();
     the_end_of_a_process_ends_all_of_its_connections();
+    a_slow_port_does_not_hold_up_the_end();
+    a_silent_subnet_manager_is_left_alone();
     a_peer_that_cannot_be_reached_is_not_asked();
     anything_is_survived();
     return 0;
