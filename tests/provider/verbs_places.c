@@ -25,6 +25,7 @@ enum {
     SHORT_MS = 5000,
     CONFIRM_MS = 10001,
     DRAIN_MS = 2001,
+    DRAIN_GONE_MS = 201,
     LAST_RECEIVE_MS = 1001,
     SOON_MS = 10,
 };
@@ -660,7 +661,12 @@ static void a_device_runs_out(void)
     }
     CHECK(conns[0].down && conns[0].reason == PROV_REASON_SUSPENDED);
     fake_most_qps = UINT_MAX;
-    pass_ms(SHORT_MS);
+    pass_ms(SHORT_MS - 200);
+    run();
+    ask(&conns[10]); /* gets the place of another one */
+    run();
+    CHECK(conns[10].up && fake_qps == 3);
+    pass_ms(200);
     run();
     for (int i = 6; i < 10; i++) {
         ask(&conns[i]);
@@ -790,7 +796,10 @@ static void the_last_receive_is_waited_for(void)
         run();
     }
     CHECK(conns[4].up && !conns[5].up);
-    pass_ms(LAST_RECEIVE_MS);
+    pass_ms(LAST_RECEIVE_MS - 2);
+    run();
+    CHECK(!conns[5].up);
+    pass_ms(2);
     run();
     CHECK(conns[5].up);
     close_all("the last receive is waited for");
@@ -1086,7 +1095,10 @@ static void late_confirmation(void)
     ask_from_outside(&conns[0]);
     run();
     CHECK(conns[0].conn && !conns[0].up);
-    pass_ms(CONFIRM_MS);
+    pass_ms(CONFIRM_MS - 2);
+    run();
+    CHECK(!conns[0].up && !conns[0].down);
+    pass_ms(2);
     vp_progress(&prov->base);
     answers = true;
     vp_cm_run_events(prov);
@@ -1272,9 +1284,11 @@ static int fill_until_closed(struct test_conn *c, int *sent)
 }
 
 /* A device accepts no more requests, and does not report an earlier one: it is not reported as
- * executed. */
-static void what_is_not_reported_is_not_done(void)
+ * executed. A device that is gone has less time to do so. */
+static void what_is_not_reported_is_not_done(bool gone)
 {
+    int drain_ms = gone ? DRAIN_GONE_MS : DRAIN_MS;
+
     open_with_send_queue(PLACES, 127);
     ask(&conns[0]);
     run();
@@ -1283,14 +1297,25 @@ static void what_is_not_reported_is_not_done(void)
     fake_status = IBV_WC_WR_FLUSH_ERR;
     CHECK(post_with(&conns[0], 0) >= 0);
     fake_holds = fake_refuses = true;
+    prov->devices[0].gone = gone;
     CHECK(post_with(&conns[0], 0) >= 0);
     int wait = vp_progress(&prov->base); /* the owner, which may not poll, is woken soon */
     CHECK(wait >= 0 && wait <= SOON_MS);
     run();
     CHECK(conns[0].done == 0 && !conns[0].down);
-    pass_ms(DRAIN_MS);
+    pass_ms(SOON_MS);
     run();
-    CHECK(conns[0].down && conns[0].reason == PROV_REASON_BROKEN);
+    wait = vp_progress(&prov->base);
+    CHECK(wait < 0 || wait > SOON_MS);
+    CHECK(!vp_ep_arm(ep, PROV_ARM_ALL)); /* the owner sleeps again, and is woken soon again */
+    wait = vp_progress(&prov->base);
+    CHECK(wait >= 0 && wait <= SOON_MS);
+    pass_ms(drain_ms - SOON_MS - 2);
+    run();
+    CHECK(conns[0].done == 0 && !conns[0].down);
+    pass_ms(2);
+    run();
+    CHECK(conns[0].down && conns[0].reason == (gone ? PROV_REASON_LOCAL : PROV_REASON_BROKEN));
     CHECK(conns[0].done == 2 && conns[0].failed == 2);
     fake_holds = fake_refuses = false;
     fake_status = before;
@@ -1558,7 +1583,8 @@ int main(void)
     the_kernel_hears_nothing();
     full_queue_stalls();
     unsignalled_requests_are_no_stall();
-    what_is_not_reported_is_not_done();
+    what_is_not_reported_is_not_done(false);
+    what_is_not_reported_is_not_done(true);
     a_send_queue_gets_longer();
     an_accepted_one_gets_longer();
     a_queue_that_stays_full_stays_short();
