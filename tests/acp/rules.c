@@ -1251,10 +1251,11 @@ static void processes_are_found_by_fingers(void)
 static void the_next_rank_is_probed(void)
 {
     begin();
+    fake_clock_pass_ms(200);
     for (int i = 0; i < 64 * 10; i++)
         acp_inquire(ACP_HANDLE_ALL), progress_once();
     CHECK(num_flying() == 0); /* not yet 250 ms */
-    fake_clock_pass_ms(260);
+    fake_clock_pass_ms(60);
     for (int how = 0; how < 3; how++) { /* not of a process that leaves or is alone */
         al.leaving = how == 0;
         al.dying = how == 1;
