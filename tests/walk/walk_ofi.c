@@ -127,7 +127,8 @@ ssize_t __wrap_getrandom(void *to, size_t size, unsigned int flags)
     return (ssize_t)size;
 }
 
-/* A timer that expires at once: whether it does before something else is the walk's choice. */
+/* A timer of a millisecond that expires at once: whether it does before something else is the
+ * walk's choice. */
 int __wrap_timerfd_create(int clock, int flags);
 int __wrap_timerfd_create(int clock, int flags)
 {
@@ -138,7 +139,8 @@ int __wrap_timerfd_create(int clock, int flags)
 int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *new, struct itimerspec *old);
 int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *new, struct itimerspec *old)
 {
-    (void)flags, (void)new, (void)old;
+    (void)flags, (void)old;
+    WALK_CHECK(new->it_value.tv_sec == 0 && new->it_value.tv_nsec == 1000000);
     return eventfd_write(fd, 1);
 }
 
