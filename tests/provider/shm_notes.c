@@ -24,6 +24,16 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *msg, int flags)
     return -1;
 }
 
+/* The timer of those who have to try again: a millisecond. */
+int __real_timerfd_settime(int fd, int flags, const struct itimerspec *new, struct itimerspec *old);
+int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *new, struct itimerspec *old);
+
+int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *new, struct itimerspec *old)
+{
+    CHECK(new->it_value.tv_sec == 0 && new->it_value.tv_nsec == 1000000 && flags == 0);
+    return __real_timerfd_settime(fd, flags, new, old);
+}
+
 static int count_notes(int fd, enum sp_dgram_type type)
 {
     struct sp_dgram d;
@@ -42,7 +52,7 @@ static bool timer_was_on(struct sp_prov *prov)
 
     CHECK(timerfd_gettime(prov->timer_fd, &left) == 0);
     bool on = left.it_value.tv_nsec > 0 || read(prov->timer_fd, &count, sizeof(count)) > 0;
-    CHECK(timerfd_settime(prov->timer_fd, 0, &never, NULL) == 0);
+    CHECK(__real_timerfd_settime(prov->timer_fd, 0, &never, NULL) == 0);
     prov->timer_on = 0;
     return on;
 }

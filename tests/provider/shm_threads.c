@@ -42,14 +42,38 @@ static int look_for(const char *path, int mode)
     return strcmp(path, joined) == 0 ? 0 : -1;
 }
 
+static unsigned int sleeps; /* between looks at threads that run: a tenth of a millisecond */
+
+static int note_sleep(const struct timespec *t, struct timespec *left)
+{
+    CHECK(t->tv_sec == 0 && t->tv_nsec == 100000);
+    sleeps++;
+    return nanosleep(t, left);
+}
+
+static uint64_t cpu_ns; /* CPU time of this thread */
+static uint32_t cpu_tick_ns;
+
+static int play_cpu_time(clockid_t clock, struct timespec *t)
+{
+    CHECK(clock == CLOCK_THREAD_CPUTIME_ID);
+    cpu_ns += cpu_tick_ns;
+    *t = (struct timespec){(time_t)(cpu_ns / 1000000000), (long)(cpu_ns % 1000000000)};
+    return 0;
+}
+
 #define sp_read_proc_text read_text
 #define access            look_for
+#define nanosleep         note_sleep
+#define clock_gettime     play_cpu_time
 #define entry             task_entry /* <search.h> has another one */
 #include "../../provider/shm/blocked_threads.c"
 #undef entry
 #undef access
 #undef sp_read_proc_text
 #include "../../provider/shm/template.c"
+#undef clock_gettime
+#undef nanosleep
 
 static void libraries_are_known(void)
 {
@@ -231,8 +255,10 @@ static void other_threads_are_looked_at(void)
     static const unsigned int left[] = {0, 3, 10, 11, 50};
     for (size_t i = 0; i < sizeof(left) / sizeof(left[0]); i++) {
         retries = left[i];
+        sleeps = 0;
         CHECK(!sp_threads_are_blocked(0, 4096, &retries));
         CHECK(retries == (left[i] < 10 ? 0 : left[i] - 10));
+        CHECK(sleeps == left[i] - retries);
     }
     syscall_text = NULL;
     CHECK(write(ends[1], "x", 1) == 1 && pthread_join(thread, NULL) == 0);
@@ -293,6 +319,27 @@ static void templates_have_the_attributes(void)
     uint64_t us;
     CHECK(sp_template_create_from_smaps(4096, &us) == 0); /* nothing there */
     sp_template_free(0);
+}
+
+/* Looking for the attributes of a page ends after 10 ms of CPU time, which is told in
+ * microseconds. */
+static void looking_for_attributes_ends(void)
+{
+    enum { MAPPINGS = 20 };
+    void *maps[MAPPINGS];
+    uint64_t us;
+
+    for (int i = 0; i < MAPPINGS; i++) /* which are not merged */
+        maps[i] =
+            mmap(NULL, 4096, i % 2 ? PROT_READ : PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    cpu_ns = 996 * UINT64_C(1000000);
+    cpu_tick_ns = 1000000;
+    CHECK(sp_template_create_from_smaps(4096, &us) == 0 && us == 12000);
+    cpu_tick_ns = 1000;
+    CHECK(sp_template_create_from_smaps(4096, &us) == 0 && us >= MAPPINGS && us < 10000);
+    cpu_tick_ns = 0;
+    for (int i = 0; i < MAPPINGS; i++)
+        munmap(maps[i], 4096);
 }
 
 static uint64_t new_page(void)
@@ -369,6 +416,7 @@ int main(void)
     threads_that_wait_are_known();
     other_threads_are_looked_at();
     templates_have_the_attributes();
+    looking_for_attributes_ends();
     templates_are_found_and_freed();
     huge_pages_alone_are_mapped();
     return 0;
