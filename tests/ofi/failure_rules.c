@@ -911,6 +911,7 @@ static void the_last_control_messages_are_sent(void)
         unsigned int first = cases[i].refused > 1 ? (unsigned int)cases[i].refused : 1;
         CHECK(!cases[i].ended || sleeps == (act_at > first ? act_at : first));
         CHECK(fake_clock_ns - begin >= sleeps * UINT64_C(1000000));
+        CHECK(fake_clock_ns - begin < (sleeps + 1) * UINT64_C(2000000));
     }
 }
 

@@ -524,8 +524,8 @@ int __wrap_usleep(unsigned int us);
 
 int __wrap_usleep(unsigned int us)
 {
-    CHECK(us >= 10 && us <= 1000); /* neither without a rest nor late */
-    fake_clock_pass_ms(us / 10);   /* as the look-ups were slow */
+    CHECK(us >= 20 && us <= 200); /* neither without a rest nor late */
+    fake_clock_pass_ms(us / 10);  /* as the look-ups were slow */
     return 0;
 }
 
