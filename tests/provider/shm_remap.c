@@ -500,7 +500,9 @@ static void memory_is_remapped_and_restored(void)
                     at[i] = (uint8_t)(i * 7 + i / 251);
             CHECK(sp_remap_may_remap(&remap));
             threads_blocked = 1;
+            uint64_t spent = remap.spent_us;
             CHECK(remap_now(&remap, lo, hi) == hi - lo);
+            CHECK(exists ? remap.spent_us > spent + 100 : remap.spent_us == spent + 100);
             CHECK(num_found == 1 && found_lo == lo && found_hi == hi);
             for (size_t i = 0; exists && i < BYTES; i += 37)
                 CHECK(at[i] == (uint8_t)(i * 7 + i / 251));
@@ -585,6 +587,12 @@ static void other_memory_is_left_alone(void)
     for (int i = 1; i <= 9; i++)
         CHECK(sp_remap_may_remap(&remap) == (i % 3 != 0));
     remap.test_refuse_every = 0;
+    remap.opened_ns = ut_clock_ns(); /* another registration fits into the budget, or not */
+    remap.spent_us = 200000 - 100;
+    CHECK(sp_remap_may_remap(&remap));
+    remap.spent_us++;
+    CHECK(!sp_remap_may_remap(&remap));
+    remap.spent_us = 0;
     status_text = "VmLck:\t       4 kB\nVmPin:\t       0 kB\n";
     CHECK(!sp_remap_may_remap(&remap));
     remap.swap_protect = true;
