@@ -475,8 +475,8 @@ static void the_time_until_a_repetition_follows_the_answers(void)
     close_both("the time until a repetition follows the answers");
 }
 
-/* After many answers that took as long, to the millisecond: one of 0 ms counts as 1. It waits a
- * quarter of a second at most. */
+/* After many answers that took as long, to the millisecond: one of 0 ms counts as 1. It waits
+ * 10 ms at least, and a quarter of a second at most. */
 static void the_first_copy_follows_the_usual_time(int answer_ms, unsigned int copy_ms)
 {
     unsigned int waited = 0;
@@ -898,6 +898,7 @@ int main(void)
     requests_are_repeated_less_and_less();
     copies_beyond_255_have_one_number();
     the_time_until_a_repetition_follows_the_answers();
+    the_first_copy_follows_the_usual_time(0, 10);
     the_first_copy_follows_the_usual_time(20, 21);
     the_first_copy_follows_the_usual_time(900, 250);
     who_gives_up_is_heard(false);
