@@ -134,7 +134,8 @@ static inline void *lives_sleep(void *unused)
 static inline void lives_lose(long life)
 {
     const char *what = getenv("UT_LIVES_LEAK");
-    static void *volatile memory; /* the compiler leaves out what nobody reads */
+    /* volatile, as the compiler leaves out what nobody reads */
+    static void *volatile memory __attribute__((unused));
     pthread_t lost;
 
     if (!what)

@@ -745,7 +745,7 @@ static void the_end_of_a_process_ends_all_of_its_connections(void)
     open_both();
     for (int i = 0; i < MANY; i++) {
         struct vp_peer peer = {.ud = true, .at = provs[TARGET].ports[0].at};
-        peer.at.key[0] ^= i % 3 == 2; /* another process */
+        peer.at.key[0] = (uint8_t)(peer.at.key[0] ^ (i % 3 == 2)); /* another process */
         all[i] = (struct vp_cm_id){.kind = VP_CM_ID_CONN};
         CHECK(vp_udcm_ops.resolve_addr(&provs[ORIGIN], &all[i], &provs[ORIGIN].ports[0], &peer) ==
               1);
