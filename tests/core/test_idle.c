@@ -3,6 +3,7 @@
 #include "util/idle.h"
 
 #include <criterion/criterion.h>
+#include <sched.h>
 
 #include "../harness/fake_clock.h"
 
@@ -142,4 +143,36 @@ Test(idle, yield_is_compared_with_a_system_call)
     cr_assert_eq(idle_for(UT_MAX_SPIN_LIMIT, 0), 1, "nobody else");
     cr_assert_eq(idle_for(UT_MAX_SPIN_LIMIT, WAITS_NS), 1);
     cr_assert_eq(idle_for(100, WAITS_NS), 98, "it let another one run");
+}
+
+static int own_cpus, parents_cpus;
+
+int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set)
+{
+    CPU_ZERO_S(size, set);
+    for (int i = 0; i < (pid ? parents_cpus : own_cpus); i++)
+        CPU_SET_S((size_t)i, size, set);
+    return 0;
+}
+
+/* Processes that a launcher binds to CPUs have those of all of them. Who computes on the same CPU
+ * is one of the job if they are more than the CPUs, and a stranger otherwise. */
+Test(idle, processes_that_are_bound_have_the_cpus_of_their_parent)
+{
+    static const struct {
+        unsigned int processes;
+        int own, parents;
+        bool crowded;
+    } cases[] = {{1, 1, 1, false}, {2, 1, 1, true}, {2, 2, 1, false}, {3, 2, 1, true},
+                 {4, 1, 4, false}, {5, 1, 4, true}, {0, 1, 1, true}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        own_cpus = cases[i].own;
+        parents_cpus = cases[i].parents;
+        ut_idle_set_processes(cases[i].processes);
+        idle_for(UT_MAX_SPIN_LIMIT, WAITS_NS); /* the least limit */
+        idle_for(100, COMPUTES_NS);
+        unsigned int yields = idle_for(100, COMPUTES_NS);
+        cr_expect_eq(yields, cases[i].crowded ? 98 : 0, "case %zu: %u yields", i, yields);
+    }
 }

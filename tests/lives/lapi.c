@@ -30,8 +30,9 @@ static void open_context(void)
 static void message(void)
 {
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        OK(LAPI_Amsend(hndl, (uint)!me, handlers[!me], (char[]){"user hdr"}, 8, sizes[i] ? out : NULL,
-                       sizes[i], (lapi_cntr_t *)(uintptr_t)counters[!me], NULL, &done));
+        OK(LAPI_Amsend(hndl, (uint)!me, handlers[!me], (char[]){"user hdr"}, 8,
+                       sizes[i] ? out : NULL, sizes[i], (lapi_cntr_t *)(uintptr_t)counters[!me],
+                       NULL, &done));
         wait_for(&done, 1);
         wait_for(&arrived, 1);
     }
