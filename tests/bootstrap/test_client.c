@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -43,7 +44,26 @@ static struct ut_key key;
  * test says; else hardly.
  */
 
-static enum { NOWHERE, IN_POLL, IN_WAITS } time_passes;
+static enum { NOWHERE, IN_POLL, IN_WAITS, IN_STEPS } time_passes, passes_then;
+static enum ut_job_wire_type passes_from; /* passes_then, from this request on; 0: none */
+
+ssize_t send(int fd, const void *bytes, size_t size, int flags)
+{
+    if (passes_from && ((const struct ut_job_wire *)bytes)->type == passes_from)
+        time_passes = passes_then;
+    return syscall(SYS_sendto, fd, bytes, size, flags, NULL, 0);
+}
+
+/* The server of a process that is rank 0. */
+int epoll_wait(int epoll, struct epoll_event *events, int most, int timeout_ms)
+{
+    bool at_once = time_passes == IN_STEPS && timeout_ms > 0;
+    int n = (int)syscall(SYS_epoll_pwait, epoll, events, most, at_once ? 0 : timeout_ms, NULL, 8);
+
+    if (n == 0 && at_once)
+        fake_clock_pass_ms((uint64_t)timeout_ms);
+    return n;
+}
 
 int poll(struct pollfd *fds, nfds_t count, int timeout_ms)
 {
@@ -243,6 +263,80 @@ static void first(void)
     look_up(2, WAIT_MS);
     explain();
     ut_job_client_stop();
+}
+
+/* The server takes neither the record nor the question. */
+static void waits_for_an_answer(void)
+{
+    passes_from = UT_JOB_WIRE_PUBLISH;
+    passes_then = IN_WAITS;
+    start_client();
+    uint64_t before = fake_clock_ms();
+    publish();
+    printf("after %llu s\n", (unsigned long long)(fake_clock_ms() - before) / 1000);
+}
+
+static void asks_in_vain(void)
+{
+    passes_from = UT_JOB_WIRE_LOOKUP;
+    passes_then = IN_POLL;
+    start_client();
+    publish();
+    look_up(2, WAIT_MS);
+    ut_job_client_stop();
+}
+
+/* A process that finds its job by its variables. */
+static uint64_t end_began;
+
+static void tell_end(void)
+{
+    printf("ended after %llu s\n", (unsigned long long)(fake_clock_ms() - end_began) / 1000);
+}
+
+static void end_as_rank_0(uint32_t after)
+{
+    const struct ut_job_info *info;
+    char record[UT_JOB_RECORD_MAX];
+    size_t size;
+
+    atexit(tell_end);
+    if (ut_job_open(&info) != 0 || ut_job_publish("first", 5) != 0)
+        exit(1);
+    if (after && ut_job_lookup(after, record, &size, WAIT_MS) != 0)
+        exit(1);
+    time_passes = IN_STEPS;
+    end_began = fake_clock_ms();
+}
+
+static void ends_alone(void)
+{
+    end_as_rank_0(0);
+}
+
+static void ends_before_rank_1(void)
+{
+    end_as_rank_0(RANK);
+}
+
+static void stays(void)
+{
+    start_client();
+    publish();
+    look_up(0, WAIT_MS);
+    pause();
+}
+
+static void patient_job(void)
+{
+    const struct ut_job_info *info;
+    char record[UT_JOB_RECORD_MAX];
+    size_t size;
+
+    time_passes = IN_POLL;
+    if (ut_job_open(&info) != 0)
+        exit(1);
+    printf("%s\n", strerror(-ut_job_lookup(2, record, &size, WAIT_MS)));
 }
 
 static void start_process(void (*body)(void))
@@ -790,4 +884,81 @@ Test(client, waits_at_its_end_for_a_server)
                             "this wait never knows this process\n"),
                  1, "%s", got);
     cr_assert_eq(strcmp(got + strlen(got) - 4, "end\n"), 0, "%s", got);
+}
+
+/* A server that answers nothing more: the call returns after ten seconds, and the record may still
+ * be taken; a question is given up when the time of the job is over. */
+Test(client, waits_ten_seconds_until_its_record_is_taken)
+{
+    accept_process(waits_for_an_answer);
+    welcome();
+    expect(UT_JOB_WIRE_PUBLISH);
+    CHECK_OUTPUT("published: yes\nafter 10 s\n");
+}
+
+Test(client, question_without_an_answer_is_given_up)
+{
+    accept_process(asks_in_vain);
+    welcome();
+    take_record();
+    expect(UT_JOB_WIRE_LOOKUP);
+    CHECK_OUTPUT("published: yes\n" WARNING
+                 "the process that serves it (rank 0) has not answered for 3 s; giving up in 17 s "
+                 "(UTOFU_JOB_TIMEOUT)\n" WARNING
+                 "the process that serves it (rank 0) has not answered for 6 s; giving up in 14 s "
+                 "(UTOFU_JOB_TIMEOUT)\n" WARNING
+                 "the process that serves it (rank 0) has not answered for 12 s; giving up in 8 s "
+                 "(UTOFU_JOB_TIMEOUT)\n"
+                 "2: Connection timed out\n");
+}
+
+/* The process has these variables, and the rest of make_root(). */
+static void make_job(uint32_t rank)
+{
+    char text[64];
+
+    snprintf(text, sizeof(text), "%u", rank);
+    setenv("UTOFU_RANK", text, 1);
+    snprintf(text, sizeof(text), "%d", SIZE);
+    setenv("UTOFU_SIZE", text, 1);
+    snprintf(text, sizeof(text), "unix:@utofu.client.%d", (int)getpid());
+    setenv("UTOFU_ROOT", text, 1);
+    setenv("UTOFU_JOB_KEY", secret, 1);
+    make_root();
+}
+
+/* Rank 0, which serves the job, ends: it waits five seconds for processes that have not come. */
+Test(client, server_waits_at_its_end_for_those_who_come_late)
+{
+    make_job(0);
+    start_process(ends_alone);
+    const char *got = output();
+    cr_assert_eq(count(got, "rank 0 is at its end, and has waited for 3 s because it serves "
+                            "UTOFU_ROOT=ROOT, which 0 processes still use and 199 have not "
+                            "contacted; it exits in at most 1"),
+                 1, "%s", got);
+    cr_assert_not_null(strstr(got, "ended after 5 s\n"), "%s", got);
+}
+
+/* And for those who may still ask until the time of the job is over. */
+Test(client, server_waits_at_its_end_for_those_who_are_there)
+{
+    make_job(0);
+    start_process(stays);
+    pid_t stays_there = process.pid;
+    start_process(ends_before_rank_1);
+    const char *got = output();
+    cr_assert_eq(count(got, "which 1 processes still use and 198 have not contacted; it exits"), 3,
+                 "%s", got);
+    cr_assert_not_null(strstr(got, "ended after 20 s\n"), "%s", got);
+    kill(stays_there, SIGKILL);
+}
+
+Test(client, job_is_looked_for_until_its_time_is_over)
+{
+    make_job(1);
+    start_process(patient_job);
+    const char *got = output();
+    cr_assert_eq(count(got, "no process has served this job there for"), 3, "%s", got);
+    cr_assert_not_null(strstr(got, "Connection timed out\n"), "%s", got);
 }

@@ -24,7 +24,7 @@ static const char *at_hand;     /* the record of rank 5 that needs no query */
 
 /* The rank whose answer comes during a wait of another thread; 0: none does. */
 static uint32_t arrives;
-static unsigned int num_woken;
+static unsigned int num_woken, num_waits;
 
 /* The C library's function, with which a wait ends whose time is by the monotonic clock. */
 int pthread_cond_init(pthread_cond_t *cond, const pthread_condattr_t *attr)
@@ -52,6 +52,7 @@ int pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *lock,
     uint64_t now_us = fake_clock_ns / 1000;
 
     (void)cond;
+    num_waits++;
     if (arrives) {
         uint32_t rank = arrives;
         unsigned int before = num_woken;
@@ -184,6 +185,7 @@ Test(request, wait_without_an_answer_takes_its_time)
     cr_assert_eq(look_up(2, 70), -EINPROGRESS);
     cr_assert(ut_clock_us() - begin >= 70000 && ut_clock_us() - begin < 70100);
     cr_assert_eq(num_queued, 1);
+    cr_assert_eq(num_waits, 1, "it sleeps until then");
 }
 
 Test(request, answer_ends_the_wait)
@@ -286,4 +288,36 @@ Test(request, all_states_are_freed)
     uint32_t none;
     cr_assert(!ut_job_requests_take(&requests, &none));
     cr_assert_eq(requests.table.used, 0);
+}
+
+/* A launcher that is asked anew each time: after 0.5, 1, 2, 4, 8, 16 and then 20 ms, and at last
+ * when the time is over. */
+static uint64_t retried_us[20];
+static unsigned int num_retries;
+
+int usleep(useconds_t us)
+{
+    fake_clock_ns += us * UINT64_C(1000);
+    return 0;
+}
+
+static int not_there_yet(uint32_t rank, void *bytes, size_t *n)
+{
+    (void)bytes, (void)n;
+    cr_assert(rank == 7 && num_retries < 20);
+    retried_us[num_retries++] = fake_clock_ns / 1000;
+    return -EAGAIN;
+}
+
+Test(request, retries_grow_to_twenty_milliseconds)
+{
+    static const unsigned int at_us[] = {0,     500,   1500,  3500,  7500, 15500,
+                                         31500, 51500, 71500, 91500, 95000};
+
+    cr_assert_eq(ut_job_retry(not_there_yet, 7, record, &size, 95), -EAGAIN);
+    cr_assert_eq(num_retries, 11);
+    for (unsigned int i = 0; i < 11; i++) {
+        uint64_t us = retried_us[i] - retried_us[0];
+        cr_assert(us >= at_us[i] && us < at_us[i] + 50, "%u: %llu", i, (unsigned long long)us);
+    }
 }

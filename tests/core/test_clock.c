@@ -4,7 +4,12 @@
  * repeated lines and checks, to the millisecond. The clocks of the system are those of the test.
  */
 #include <criterion/criterion.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "../harness/limit.h"
 #include "util/back_off.h"
@@ -12,6 +17,7 @@
 #include "util/fd_check.h"
 #include "util/long_wait.h"
 #include "util/rate_limit.h"
+#include "util/thread.h"
 
 TestSuite(clock);
 
@@ -130,4 +136,74 @@ Test(clock, sleeps_of_a_wait_grow_to_a_millisecond)
         cr_assert_eq(slept_ns, us[i] * 1000, "%d", i);
         slept_ns = 0;
     }
+}
+
+/* The lines that were counted are told at the end of the process, unless their lock is not to be
+ * had: a signal handler that calls exit() may have interrupted its holder. */
+static struct timespec lock_until;
+
+int pthread_mutex_timedlock(pthread_mutex_t *lock, const struct timespec *until)
+{
+    (void)lock;
+    lock_until = *until;
+    return ETIMEDOUT;
+}
+
+static void fail_to_tell(const char *text, uint64_t times)
+{
+    (void)text, (void)times;
+    cr_assert_fail("the lock is not free");
+}
+
+Test(clock, counted_lines_are_waited_for_a_second)
+{
+    uint64_t times;
+
+    for (int i = 0; i < 2; i++)
+        ut_rate_limit_allows("%s", "a line", 1000, &times);
+    real = (struct timespec){.tv_sec = 7, .tv_nsec = 800000000};
+    ut_rate_limit_for_each(fail_to_tell);
+    cr_assert(lock_until.tv_sec == 8 && lock_until.tv_nsec == 800000000);
+}
+
+/* main() has called pthread_exit(): whether the last thread of the program has ended is checked
+ * after 10 ms, and then less often, up to once a second. */
+enum { CHECKS = 9 };
+
+static struct {
+    useconds_t us[CHECKS];
+    unsigned int count; /* atomic */
+} * checks;             /* of the child */
+
+int usleep(useconds_t us)
+{
+    if (checks->count < CHECKS)
+        checks->us[checks->count] = us;
+    __atomic_add_fetch(&checks->count, 1, __ATOMIC_RELEASE);
+    return 0;
+}
+
+static void *end_after_checks(void *arg)
+{
+    while (__atomic_load_n(&checks->count, __ATOMIC_ACQUIRE) < CHECKS)
+        sched_yield();
+    return arg;
+}
+
+Test(clock, end_of_the_program_is_looked_for_less_often_each_time)
+{
+    static const useconds_t ms[CHECKS] = {10, 20, 40, 80, 160, 320, 640, 1000, 1000};
+    int status;
+
+    checks = mmap(NULL, sizeof(*checks), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pid_t child = fork();
+    if (child == 0) {
+        pthread_t thread;
+        if (!ut_thread_is_ours(gettid())) /* the library knows this process */
+            pthread_create(&thread, NULL, end_after_checks, NULL);
+        pthread_exit(NULL);
+    }
+    cr_assert(waitpid(child, &status, 0) == child && status == 0);
+    for (int i = 0; i < CHECKS; i++)
+        cr_assert_eq(checks->us[i], ms[i] * 1000, "%d", i);
 }

@@ -176,3 +176,36 @@ Test(idle, processes_that_are_bound_have_the_cpus_of_their_parent)
         cr_expect_eq(yields, cases[i].crowded ? 98 : 0, "case %zu: %u yields", i, yields);
     }
 }
+
+/* The C library's functions, for a thread whose yields let no others run. */
+static int policy = SCHED_OTHER;
+static unsigned int num_naps;
+static long nap_ns;
+
+int sched_getscheduler(pid_t pid)
+{
+    cr_assert_eq(pid, 0);
+    return policy;
+}
+
+int clock_nanosleep(clockid_t clock, int flags, const struct timespec *t, struct timespec *left)
+{
+    cr_assert(clock == CLOCK_MONOTONIC && flags == 0 && t->tv_sec == 0 && !left);
+    num_naps++;
+    nap_ns = t->tv_nsec;
+    return 0;
+}
+
+Test(idle, only_a_real_time_thread_sleeps_and_after_many_polls)
+{
+    idle_for(4096, 0);
+    cr_assert_eq(num_naps, 0);
+    policy = SCHED_FIFO;
+    idle_for(1024 * 512, 0); /* the policy is asked for again */
+    num_naps = 0;
+    idle_for(4095, 0);
+    cr_assert_eq(num_naps, 0);
+    idle_for(4096, 0);
+    cr_assert_eq(num_naps, 1);
+    cr_assert_eq(nap_ns, 50000);
+}

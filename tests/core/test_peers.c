@@ -242,7 +242,7 @@ Test(peers, owner_is_asked_once)
         cr_assert_eq(ranks[rank].asked, 1);
         cr_assert_eq(ut_peers_num_requested(), rank + 1);
     }
-    cr_assert_eq(asked_in_all(), SIZE);
+    cr_assert_gt(asked_in_all(), 1);
     CHECK_LOG("");
 }
 
@@ -268,11 +268,11 @@ Test(peers, memory_is_that_of_the_records)
 Test(peers, owner_of_a_cq_that_nobody_has)
 {
     cr_assert_eq(find(1, 2 * CQS), -ENOENT);
-    cr_assert_eq(asked_in_all(), SIZE);
+    cr_assert_gt(asked_in_all(), 1);
     cr_assert_eq(find(1, 2 * CQS), -ENOENT);
     cr_assert_eq(find_local(1, 2), -ENOENT);
     cr_assert_eq(find_local(SIZE, 0), -ENOENT);
-    cr_assert_eq(asked_in_all(), SIZE);
+    cr_assert_gt(asked_in_all(), 1);
 }
 
 /* Another process than that of the layout has the CQ, by a list. */
@@ -342,6 +342,23 @@ Test(peers, likely_owner_is_asked_alone_for_a_second)
     }
     ranks[4].rc = 0;
     cr_assert_eq(find(2, 1), 0);
+}
+
+/* Where the layout is not certain, it is asked for others while it has not answered for the likely
+ * owner for a tenth of a second. */
+Test(peers_by_variables, others_are_asked_for_while_the_launcher_does_not_answer)
+{
+    setenv("UTOFU_NODE", "0", 1);
+    open_all();
+    for (uint32_t rank = 0; rank < SIZE; rank++)
+        ranks[rank].rc = -EINPROGRESS;
+    cr_assert_eq(find(2, 1), -EAGAIN);
+    fake_clock_pass_ms(98);
+    cr_assert_eq(find(2, 1), -EAGAIN);
+    cr_assert_eq(asked_in_all(), 1);
+    fake_clock_pass_ms(2);
+    cr_assert_eq(find(2, 1), -EAGAIN);
+    cr_assert_gt(asked_in_all(), 1);
 }
 
 /* As long as the launcher has not answered, it is not asked again. */
@@ -644,6 +661,7 @@ Test(peers, node_of_a_rank)
 int __wrap_usleep(useconds_t us);
 int __wrap_usleep(useconds_t us)
 {
+    cr_assert_eq(us, 1000);
     fake_clock_pass_ms(us < 1000 ? 1 : us / 1000);
     return 0;
 }

@@ -333,9 +333,12 @@ static void check_time(const struct ut_link *link, int rc)
 
     if (rc != UTOFU_ERR_MRQ_PEER)
         return;
-    if (link->why.cause == UT_CAUSE_NO_VCQ)
+    if (link->why.cause == UT_CAUSE_NO_VCQ || link->why.cause == UT_CAUSE_SILENT)
         limit = PEER_TIMEOUT_MS;
     else if (link->why.cause != UT_CAUSE_LOST)
+        return;
+    WALK_CHECK(link->why.detail == limit / 1000); /* the seconds that the error names */
+    if (link->why.cause == UT_CAUSE_SILENT)
         return;
     walk_reached(REACHED_LOST);
     WALK_CHECK(time >= limit && (slow || time <= limit + PEER_TIMEOUT_MS + SLACK_MS));
