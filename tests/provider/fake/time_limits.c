@@ -17,6 +17,7 @@
 #include "pair.h"
 
 enum { ALWAYS = 1000000, STEP_MS = 4, POLLS = 2, HOUR_MS = 3600000 };
+enum { CROSSED_MS = 500, PAUSE_MS = 32, EARLY_MS = 1000 }; /* of the links */
 
 static const unsigned long int notice = UTOFU_ONESIDED_FLAG_LOCAL_MRQ_NOTICE;
 static unsigned int peer_s, job_s; /* UTOFU_PEER_TIMEOUT and UTOFU_JOB_TIMEOUT */
@@ -69,7 +70,7 @@ static void break_once(void)
 static void connect_and_break(void)
 {
     put_and_wait();
-    fake_clock_pass_ms(UT_FSM_EARLY_BREAK_MS + 1);
+    fake_clock_pass_ms(EARLY_MS + 1);
     fake_on_write = break_once;
 }
 
@@ -105,20 +106,17 @@ static const struct limit {
     unsigned int delay_ms; /* between attempts, at the end */
     const char *says;      /* the text of the error, before the limit */
 } limits[] = {
-    {"no memory", lack_memory, false, 0, 1, UTOFU_ERR_MRQ_OTHER, UT_FSM_MAX_BACKOFF_MS, NULL},
-    {"no memory after a break", lack_memory, true, 1, 0, UTOFU_ERR_MRQ_OTHER, UT_FSM_MAX_BACKOFF_MS,
-     NULL},
-    {"attempts break", break_attempts, false, 0, 1, UTOFU_ERR_MRQ_PEER, UT_FSM_MAX_BACKOFF_MS,
+    {"no memory", lack_memory, false, 0, 1, UTOFU_ERR_MRQ_OTHER, PAUSE_MS, NULL},
+    {"no memory after a break", lack_memory, true, 1, 0, UTOFU_ERR_MRQ_OTHER, PAUSE_MS, NULL},
+    {"attempts break", break_attempts, false, 0, 1, UTOFU_ERR_MRQ_PEER, PAUSE_MS, "could be made"},
+    {"attempts break after a break", break_attempts, true, 1, 0, UTOFU_ERR_MRQ_PEER, PAUSE_MS,
      "could be made"},
-    {"attempts break after a break", break_attempts, true, 1, 0, UTOFU_ERR_MRQ_PEER,
-     UT_FSM_MAX_BACKOFF_MS, "could be made"},
-    {"the peer rejects", reject_attempts, false, 1, 1, UTOFU_ERR_MRQ_PEER, UT_FSM_CROSSED_WAIT_MS,
+    {"the peer rejects", reject_attempts, false, 1, 1, UTOFU_ERR_MRQ_PEER, CROSSED_MS,
      "could be made"},
-    {"the peer rejects after a break", reject_attempts, true, 2, 0, UTOFU_ERR_MRQ_PEER,
-     UT_FSM_CROSSED_WAIT_MS, "could be made"},
-    {"no such VCQ", free_peer, false, 1, 0, UTOFU_ERR_MRQ_PEER, UT_FSM_MAX_BACKOFF_MS,
-     "not created"},
-    {"the VCQ was freed", free_peer, true, 0, 0, UTOFU_ERR_MRQ_PEER, UT_FSM_MAX_BACKOFF_MS, NULL},
+    {"the peer rejects after a break", reject_attempts, true, 2, 0, UTOFU_ERR_MRQ_PEER, CROSSED_MS,
+     "could be made"},
+    {"no such VCQ", free_peer, false, 1, 0, UTOFU_ERR_MRQ_PEER, PAUSE_MS, "not created"},
+    {"the VCQ was freed", free_peer, true, 0, 0, UTOFU_ERR_MRQ_PEER, PAUSE_MS, NULL},
 };
 
 /* The error names the limit. */
@@ -196,11 +194,11 @@ static void check_breaks(void)
 {
     put_and_wait();
     fake_on_write = break_late;
-    break_after_ms = UT_FSM_EARLY_BREAK_MS;
+    break_after_ms = EARLY_MS;
     breaks_left = 3 * UT_FSM_MAX_BREAKS;
     put_and_wait();
     CHECK(breaks_left == 0);
-    break_after_ms = UT_FSM_EARLY_BREAK_MS - 4 * STEP_MS;
+    break_after_ms = EARLY_MS - 4 * STEP_MS;
     breaks_left = 3 * UT_FSM_MAX_BREAKS;
     put_there(notice);
     (void)time_to_end(UTOFU_ERR_MRQ_OTHER);
