@@ -15,6 +15,8 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "bootstrap/job.h"
@@ -47,12 +49,20 @@ static pthread_t finisher;
 
 static struct ut_contact published[JOB];
 static bool has_published[JOB];
+static uint64_t asked_ms[10];  /* when the process asked for the first contacts that are missing */
+static unsigned int num_asked; /* atomic */
+static uint64_t passed_ms;     /* atomic: by how much the clock is ahead */
 
 int __wrap_ut_peers_contact(uint32_t rank, struct ut_contact *contact);
 int __wrap_ut_peers_contact(uint32_t rank, struct ut_contact *contact)
 {
-    if (rank >= JOB || !__atomic_load_n(&has_published[rank], __ATOMIC_ACQUIRE))
+    if (rank >= JOB || !__atomic_load_n(&has_published[rank], __ATOMIC_ACQUIRE)) {
+        if (num_asked < 10 && gettid() != getpid()) {
+            asked_ms[num_asked] = passed_ms;
+            __atomic_add_fetch(&num_asked, 1, __ATOMIC_RELEASE);
+        }
         return -EAGAIN;
+    }
     *contact = published[rank];
     return 0;
 }
@@ -64,13 +74,94 @@ void __wrap_ut_stats_totals(uint64_t totals[UT_NUM_COUNTERS])
     totals[UT_COUNT_PUTS] = 100;
 }
 
+static bool has_read;           /* atomic: the process has read something */
 static bool reads_single_bytes; /* of what is there, the process sees one byte at a time */
 
 ssize_t __real_recv(int fd, void *to, size_t size, int flags);
 ssize_t __wrap_recv(int fd, void *to, size_t size, int flags);
 ssize_t __wrap_recv(int fd, void *to, size_t size, int flags)
 {
-    return __real_recv(fd, to, reads_single_bytes && size > 1 ? 1 : size, flags);
+    ssize_t n = __real_recv(fd, to, reads_single_bytes && size > 1 ? 1 : size, flags);
+
+    if (n > 0 && gettid() != getpid())
+        __atomic_store_n(&has_read, true, __ATOMIC_RELEASE);
+    return n;
+}
+
+/*
+ * The C library's functions: in some tests the time of a wait passes at once where nothing comes.
+ * It does so for the process, not for this test, until the process sends its record.
+ */
+
+static bool time_passes, passes_behind_the_record; /* atomic */
+static int refusals;                               /* of connections, for want of descriptors */
+static int refused_ms;                             /* the pause after one */
+
+int clock_gettime(clockid_t clock, struct timespec *t)
+{
+    int rc = (int)syscall(SYS_clock_gettime, clock, t);
+    uint64_t ms = __atomic_load_n(&passed_ms, __ATOMIC_RELAXED);
+
+    if (clock == CLOCK_MONOTONIC || clock == CLOCK_MONOTONIC_COARSE)
+        t->tv_sec += (time_t)(ms / 1000), t->tv_nsec += (long)(ms % 1000) * 1000000;
+    if (t->tv_nsec >= 1000000000)
+        t->tv_sec++, t->tv_nsec -= 1000000000;
+    return rc;
+}
+
+static bool is_process(void)
+{
+    return gettid() != getpid();
+}
+
+int poll(struct pollfd *fds, nfds_t count, int timeout_ms)
+{
+    bool at_once = is_process() && __atomic_load_n(&time_passes, __ATOMIC_ACQUIRE);
+    int n = (int)syscall(SYS_poll, fds, count, at_once ? 0 : timeout_ms);
+
+    if (is_process() && count == 1 && refusals < 0)
+        refused_ms = timeout_ms;
+    if (n == 0 && at_once)
+        __atomic_add_fetch(&passed_ms, (uint64_t)timeout_ms, __ATOMIC_RELEASE);
+    return n;
+}
+
+/* Time begins to pass when the thread of the process is told to end. */
+static bool passes_from_the_end;
+
+ssize_t write(int fd, const void *bytes, size_t size)
+{
+    ssize_t n = syscall(SYS_write, fd, bytes, size);
+
+    if (is_process() && passes_from_the_end && size == sizeof(uint64_t))
+        __atomic_store_n(&time_passes, true, __ATOMIC_RELEASE);
+    return n;
+}
+
+ssize_t send(int fd, const void *bytes, size_t size, int flags)
+{
+    const struct head *h = bytes;
+
+    if (is_process() && size == sizeof(*h) && h->type == RECORD && !passes_behind_the_record)
+        __atomic_store_n(&time_passes, false, __ATOMIC_RELEASE);
+    return syscall(SYS_sendto, fd, bytes, size, flags, NULL, 0);
+}
+
+int accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
+{
+    if (refusals <= 0)
+        return (int)syscall(SYS_accept4, fd, address, size, flags);
+    refusals = refusals == 1 ? -1 : refusals - 1;
+    errno = EMFILE;
+    return -1;
+}
+
+/* True if about so much time has passed; on a busy machine some of it passes by itself. */
+static bool has_passed(uint64_t s)
+{
+    uint64_t ms = __atomic_load_n(&passed_ms, __ATOMIC_ACQUIRE);
+
+    return ms >= 1000 * s - 1000 && ms <= 1000 * s + 500;
 }
 
 /*
@@ -275,6 +366,17 @@ static unsigned int take_record(int fd)
     }
     ut_record_free(r);
     return ranks;
+}
+
+/* A child that is known, and sends nothing. */
+static int add_silent_child(void)
+{
+    int fd = connect_to_process();
+
+    send_head(fd, CHILD, own.token, 0);
+    while (!__atomic_load_n(&has_read, __ATOMIC_ACQUIRE))
+        usleep(100);
+    return fd;
 }
 
 /*
@@ -579,10 +681,11 @@ Test(summary, child_that_comes_too_late_is_closed)
     int listening = publish(0, 5, AF_INET);
 
     start(1, JOB);
-    int fd = expect_child(listening, 5), child = connect_to_process();
-    send_head(child, CHILD, own.token, 0);
+    int fd = expect_child(listening, 5), child = add_silent_child();
+    passes_from_the_end = true;
     begin_to_finish(); /* waits for this child for two seconds */
     cr_assert_eq(take_record(fd), 1);
+    cr_assert(has_passed(2), "%llu", (unsigned long long)passed_ms);
     send_record(child, 17, JOB);
     cr_assert(is_closed(child));
     send_head(fd, TAKEN, 0, 0);
@@ -618,4 +721,86 @@ Test(summary, contact_has_the_address_and_a_port)
     cr_assert(own.port != 0 && own.token != 0);
     report(1, 2);
     cr_assert_not_null(strstr(finish(), "summary of 2 of 2 ranks\n"), "%s", printed);
+}
+
+/*
+ * Time limits
+ */
+
+static unsigned int count(const char *text, const char *part)
+{
+    unsigned int n = 0;
+
+    for (text = strstr(text, part); text; text = strstr(text + 1, part))
+        n++;
+    return n;
+}
+
+/* Rank 0 waits for a child that runs on until the time of the job is over. */
+Test(summary, rank_0_waits_a_minute_for_who_is_there)
+{
+    start(0, 2);
+    int fd = add_silent_child();
+    passes_from_the_end = true;
+    const char *text = finish();
+    cr_assert(has_passed(60), "%s", text);
+    cr_assert_eq(count(text, "rank 0 has waited "), 5, "after 3, 6, 12, 24 and 48 s: %s", text);
+    cr_assert_not_null(strstr(text, "summary of 1 of 2 ranks; 1 missing: 1\n"), "%s", text);
+    close(fd);
+}
+
+/* And five seconds for one that has never come. */
+Test(summary, rank_0_waits_five_seconds_for_who_is_not_there)
+{
+    start(0, 2);
+    passes_from_the_end = true;
+    const char *text = finish();
+    cr_assert(has_passed(5), "%llu", (unsigned long long)passed_ms);
+    cr_assert_not_null(strstr(text, "summary of 1 of 2 ranks; 1 missing: 1\n"), "%s", text);
+}
+
+/* A parent that takes nothing has five seconds for each of two attempts. */
+Test(summary, parent_has_five_seconds_to_take_the_counters)
+{
+    int listening = publish(0, 5, AF_INET);
+
+    start(1, 2);
+    int fd = expect_child(listening, 5);
+    passes_behind_the_record = passes_from_the_end = true;
+    const char *text = finish();
+    cr_assert(has_passed(10), "%llu: %s", (unsigned long long)passed_ms, text);
+    cr_assert_not_null(strstr(text, "summary of 1 of 2 ranks; 1 missing: 0\n"), "%s", text);
+    close(fd);
+    close(listening);
+}
+
+/* Without descriptors there is a pause, and the request is taken later. */
+Test(summary, shortage_of_descriptors_is_a_pause)
+{
+    refusals = 1;
+    start(0, 2);
+    report(1, 2);
+    cr_assert_eq(refused_ms, 200);
+    cr_assert_not_null(strstr(finish(), "summary of 2 of 2 ranks\n"), "%s", printed);
+}
+
+/* A parent that has not published is looked up less often each time. */
+Test(summary, parent_is_looked_up_less_often_each_time)
+{
+    static const uint64_t pauses[] = {50, 100, 200, 400, 800, 1000, 1000, 1000, 1000};
+
+    time_passes = true;
+    start(1, 2);
+    while (__atomic_load_n(&num_asked, __ATOMIC_ACQUIRE) < 10)
+        usleep(100);
+    for (unsigned int i = 0; i < 9; i++)
+        cr_assert_eq(asked_ms[i + 1] - asked_ms[i], pauses[i], "%u", i);
+    __atomic_store_n(&time_passes, false, __ATOMIC_RELEASE);
+    int listening = publish(0, 5, AF_INET), fd = expect_child(listening, 5);
+    begin_to_finish();
+    cr_assert_eq(take_record(fd), 1);
+    send_head(fd, TAKEN, 0, 0);
+    cr_assert_str_eq(end_finish(), "", "%s", printed);
+    close(fd);
+    close(listening);
 }
