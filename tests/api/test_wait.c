@@ -4,6 +4,7 @@
 #include "ends.h"
 
 #include <criterion/criterion.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -152,6 +153,49 @@ static void never(void *arg)
 Test(wait, it_ends_when_the_time_is_over)
 {
     ut_run(&(struct ut_run_opts){.n = 1}, never, NULL);
+}
+
+/* The C library's function: in one test each sleep takes its time at once, to the nanosecond. */
+static bool sleeps_pass;
+static uint64_t slept_ns[4];
+static unsigned int num_sleeps;
+
+__attribute__((visibility("default"))) int ppoll(struct pollfd *fds, nfds_t n,
+                                                 const struct timespec *timeout,
+                                                 const sigset_t *mask)
+{
+    if (!sleeps_pass)
+        return (int)syscall(SYS_ppoll, fds, n, timeout, mask, sizeof(uint64_t));
+    uint64_t ns = (uint64_t)timeout->tv_sec * 1000000000 + (uint64_t)timeout->tv_nsec;
+
+    slept_ns[num_sleeps++ % 4] = ns;
+    __atomic_add_fetch(&moving_clock->passed_ns, ns, __ATOMIC_RELEASE);
+    return 0;
+}
+
+/* A long wait is several sleeps of at most a second: the program may close the descriptors. */
+static void long_wait(void *arg)
+{
+    struct ut_end end;
+
+    (void)arg;
+    ut_end_open(&end, 0, 0, 4096);
+    if (ut_clock_may_stop()) {
+        ut_clock_stop();
+        sleeps_pass = true;
+        CHECK_RC(wait_for(&end, 2345678), UTOFU_ERR_NOT_FOUND);
+        sleeps_pass = false;
+        ut_clock_run();
+        CHECK(num_sleeps == 3 && slept_ns[0] == 1000000000 && slept_ns[1] == 1000000000 &&
+                  slept_ns[2] == 345678000,
+              "%u sleeps, the last one of %llu ns", num_sleeps, (unsigned long long)slept_ns[2]);
+    }
+    ut_end_close(&end);
+}
+
+Test(wait, it_sleeps_a_second_at_a_time)
+{
+    ut_run(&(struct ut_run_opts){.n = 1}, long_wait, NULL);
 }
 
 /* Independent of the load: threads that spin, or wake up every millisecond, use more. */

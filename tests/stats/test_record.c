@@ -270,3 +270,29 @@ Test(record, bits_of_ranks_are_rounded_up)
         ut_record_free(r);
     }
 }
+
+/* Times are counted in nanoseconds, added up in microseconds and printed in milliseconds; those of
+ * regions are printed in seconds. */
+Test(record, times_have_their_units)
+{
+    uint64_t n[UT_NUM_COUNTERS] = {0}, totals[UT_NUM_COUNTERS] = {0};
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    n[UT_COUNT_BLOCKED] = 12345678;
+    n[UT_COUNT_PUTS] = 4000;
+    ut_counters_add(totals, n, UT_COUNTS_VCQ);
+    cr_assert(totals[UT_COUNT_BLOCKED] == 12345 && totals[UT_COUNT_PUTS] == 4000);
+    ut_counters_print(out, n, UT_COUNTS_VCQ);
+    rank = 1;
+    cr_assert_eq(ut_region_start("loop"), 0);
+    rank = 2001;
+    cr_assert_eq(ut_region_stop("loop"), 0);
+    ut_region_print(out, 3);
+    fclose(out);
+    cr_assert_not_null(strstr(text, "=12.346"), "%s", text);
+    cr_assert_not_null(strstr(text, "puts=4000"), "%s", text);
+    cr_assert_not_null(strstr(text, "[rank 3] region calls=1 seconds=0.002000"), "%s", text);
+    free(text);
+}
