@@ -5,6 +5,7 @@
  */
 #include <criterion/criterion.h>
 #include <dirent.h>
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -13,6 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "../harness/limit.h"
@@ -191,6 +193,31 @@ static struct answer tell(const struct process *p, char command, uint32_t arg)
         got += (size_t)n;
     }
     return a;
+}
+
+/* The C library's function: another process writes meanwhile, if the test says so. */
+static const uint32_t *written_later;
+static unsigned int num_pauses;
+
+static void write_job_file(const uint32_t words[2])
+{
+    char path[64];
+
+    snprintf(path, sizeof(path), "%s/utofu.job", folder);
+    int fd = open(path, O_CREAT | O_WRONLY | O_TRUNC, 0600);
+    cr_assert_eq(write(fd, words ? words : (const uint32_t[2]){0}, words ? 8 : 0), words ? 8 : 0);
+    close(fd);
+}
+
+int usleep(useconds_t us)
+{
+    if (written_later) {
+        if (us != 2000)
+            _exit(2);
+        if (++num_pauses == 3)
+            write_job_file(written_later);
+    }
+    return nanosleep(&(struct timespec){.tv_nsec = us * 1000}, NULL);
 }
 
 static struct process start(uint32_t rank, const struct job *job)
@@ -582,4 +609,23 @@ Test(folder, records_of_a_step_stay_until_all_have_joined)
     struct process d = start(0, &next);
     cr_assert_eq(look_up(&d, 1), -EAGAIN, "of the step before");
     end(&d, false);
+}
+
+/* The mark of the job is that of the file, which another process may just be writing. */
+Test(folder, mark_is_read_when_it_is_written)
+{
+    static const uint32_t marks[][2] = {{1, 1}, {1023, 1023}, {1024, 1}, {2048 + 1013, 1013}};
+
+    for (unsigned int i = 0; i < 4; i++) {
+        uint32_t words[2] = {htole32(0x34465455), htole32(marks[i][0])};
+        pid_t child = fork();
+        if (child == 0) {
+            ut_job_folder_open(folder, 1, 2, true, &(struct ut_key){.size = 0}, 0);
+            write_job_file(NULL);
+            written_later = words;
+            _exit(ut_job_folder_mark() == marks[i][1] && num_pauses == 3 ? 0 : 1);
+        }
+        int status;
+        cr_assert(waitpid(child, &status, 0) == child && status == 0, "%u", i);
+    }
 }
