@@ -134,6 +134,33 @@ Test(bad_input, start_and_prepare_functions_name_the_wrong_argument)
     ut_run(&(struct ut_run_opts){.n = 1}, start_bad, NULL);
 }
 
+/* The thread that alone uses a VCQ starts communications in a shorter way: util/lock.h. */
+static void bad_ids_of_the_owner(void *arg)
+{
+    struct ut_end end;
+
+    (void)arg;
+    ut_end_open(&end, 0, 0, 4096);
+    struct ut_peer self = ut_end_peer(&end);
+    for (enum ut_kind kind = 0; kind < UT_NUM_KINDS; kind++) {
+        struct ut_comm comm = good_comm(&end, kind);
+
+        if (kind == UT_NOP)
+            continue;
+        ut_flush(&end, &self);
+        for (int i = 0; i < 200; i++)
+            ut_expect_nothing(end.vcq);
+        bad_ids_of(comm);
+    }
+    ut_flush(&end, &self);
+    ut_end_close(&end);
+}
+
+Test(bad_input, owner_of_a_vcq_gives_ids_of_nothing)
+{
+    ut_run(&(struct ut_run_opts){.n = 1}, bad_ids_of_the_owner, NULL);
+}
+
 static void path_ids(void *arg)
 {
     struct ut_end end;
