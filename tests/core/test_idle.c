@@ -155,8 +155,9 @@ int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set)
     return 0;
 }
 
-/* Processes that a launcher binds to CPUs have those of all of them. Who computes on the same CPU
- * is one of the job if they are more than the CPUs, and a stranger otherwise. */
+/* Processes that a launcher binds to CPUs have those of all of them. If they are more than the
+ * CPUs, a thread that computes on the same CPU counts as one of the job, otherwise as one of
+ * another job. */
 Test(idle, processes_that_are_bound_have_the_cpus_of_their_parent)
 {
     static const struct {

@@ -213,6 +213,8 @@ static bool was_here(void)
     struct walk_bytes state = {.size = 0};
 
     walk.protocol->put_state(&state);
+    if (walk.num_choices < walk.num_old && !twice.print)
+        return false;
     uint64_t hash = hash_of(state.of, state.size);
     if (twice.print)
         note_way(hash);
