@@ -25,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
@@ -38,6 +39,7 @@
 #include "../../provider/ofi/conn.h"
 #include "../../provider/ofi/control.h"
 #include "../../provider/ofi/ep.h"
+#include "../../provider/ofi/event.h"
 #include "../../provider/ofi/peer.h"
 #include "counted_memory.h"
 #include "util/host.h"
@@ -142,6 +144,39 @@ int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *new, stru
     (void)flags, (void)old;
     WALK_CHECK(new->it_value.tv_sec == 0 && new->it_value.tv_nsec == 1000000);
     return eventfd_write(fd, 1);
+}
+
+/* The timer's event and that of a peer's end come in either order, the others have no effect on
+ * each other. */
+static int compare_events(const void *a, const void *b)
+{
+    const struct epoll_event *events[] = {a, b};
+    int ranks[2];
+
+    for (int i = 0; i < 2; i++) {
+        uint64_t data = events[i]->data.u64;
+        ranks[i] = data == FP_EVENT_TIMER ? 0 : data & FP_EVENT_PEER ? 1 : 2;
+    }
+    return ranks[0] - ranks[1];
+}
+
+int __real_epoll_wait(int fd, struct epoll_event *events, int max, int timeout);
+int __wrap_epoll_wait(int fd, struct epoll_event *events, int max, int timeout);
+int __wrap_epoll_wait(int fd, struct epoll_event *events, int max, int timeout)
+{
+    int n = __real_epoll_wait(fd, events, max, timeout);
+
+    if (n < 2)
+        return n;
+    qsort(events, (size_t)n, sizeof(*events), compare_events);
+    if (events[0].data.u64 != FP_EVENT_TIMER || !(events[1].data.u64 & FP_EVENT_PEER) || good)
+        return n;
+    if (walk_choose(2) == 1) {
+        struct epoll_event timer = events[0];
+        events[0] = events[1];
+        events[1] = timer;
+    }
+    return n;
 }
 
 /* Processes have their own numbers. */
@@ -579,12 +614,24 @@ static void add_queue_numbers(int from, const struct fp_ctrl_queue *queue)
         add_ctrl_numbers(from, &entry->msg);
 }
 
+/* The control message of a send of this side that has failed; NULL: none. */
+static const struct fp_ctrl_msg *failed_ctrl(const struct process *process)
+{
+    const struct fp_buf *buf = fake_of(fp_prov_of(process->prov)->control.fids.ep)->failed;
+
+    return buf ? (const struct fp_ctrl_msg *)(const void *)buf->bytes : NULL;
+}
+
 static void collect_numbers(void)
 {
     memset(known, 0, sizeof(known));
     for (int side = 0; side < SIDES; side++) {
         const struct fp_ep *ep = fp_ep_of(&processes[side]);
+        if (processes[side].dead)
+            continue;
         add_queue_numbers(side, &fp_prov_of(processes[side].prov)->control.queue);
+        if (failed_ctrl(&processes[side]))
+            add_ctrl_numbers(side, failed_ctrl(&processes[side]));
         for (uint32_t i = 0; ep && i < ep->conns_size; i++) {
             if (!ep->conns[i])
                 continue;
@@ -656,6 +703,8 @@ static void put_peer(struct walk_bytes *bytes, const struct process *process,
                      const struct fp_peer *peer)
 {
     walk_put_byte(bytes, peer->has_key | peer->liveness << 1);
+    if (peer->liveness == FP_DEAD)
+        put_age(bytes, process, peer->ended_ms, TICK_MS);
     walk_put_byte(bytes, peer->conns);
     walk_put_small(bytes, peer->last_ping - peer->last_pong);
     walk_put_small(bytes, peer->awaited_pong ? 1 + peer->last_ping - peer->awaited_pong : 0);
@@ -729,16 +778,24 @@ static void put_conn(struct walk_bytes *bytes, const struct fp_conn *conn)
     if (conn->state == FP_ACCEPTED)
         walk_put_small(bytes, process->rmt_serial -
                                   read_hello(conn->rmt_hello.bytes, conn->rmt_hello.size).serial);
+    walk_put_byte(bytes, conn->num_sending);
     put_early(bytes, conn);
     put_queued(bytes, conn);
+}
+
+/* Closed connections, until the fabric and the endpoint's lists have none of them. */
+static void put_closed(struct walk_bytes *bytes, const struct fp_ep *ep)
+{
+    for (const struct fp_conn *conn = ep->closed; conn; conn = conn->next_closed) {
+        walk_put_byte(bytes, conn->busy | conn->ack_now << 1 | conn->ack_later << 2);
+        walk_put_byte(bytes, conn->num_sending);
+    }
+    walk_put_byte(bytes, 255);
 }
 
 static void put_fake(struct walk_bytes *bytes, int from, const struct fake_ep *fake)
 {
     walk_put_byte(bytes, fake->failed != NULL);
-    if (fake->failed &&
-        is_ctrl(&(struct packet){.size = ((struct fp_buf *)fake->failed)->pool->buf_size}))
-        walk_put_byte(bytes, 1);
     for (unsigned int i = 0; i < fake->num_done; i++) {
         const struct fp_buf *buf = fake->done[i].op_context;
         walk_put_byte(bytes, buf->kind);
@@ -749,6 +806,7 @@ static void put_fake(struct walk_bytes *bytes, int from, const struct fake_ep *f
         else
             walk_put_small(bytes, ((const struct fp_head *)(const void *)buf->bytes)->number);
     }
+    walk_put_byte(bytes, fake->num_sends);
     walk_put_byte(bytes, rules.receives > 0 ? fake->num_receives : 0);
     walk_put_byte(bytes, 255);
 }
@@ -764,13 +822,18 @@ static void put_ep(struct walk_bytes *bytes, const struct process *process, cons
 {
     walk_put_small(bytes, ep->prov->peer_events - ep->peer_events_seen);
     put_age(bytes, process, ep->checked_ms, TICK_MS);
-    walk_put_byte(bytes, must_poll(process));
+    walk_put_byte(bytes, must_poll(process) | (ep->unposted != NULL) << 1);
     put_queue(bytes, !running, &ep->ctrl_queue);
     put_fake(bytes, !running, fake_of(ep->fids.ep));
     walk_put_byte(bytes, ep->retry);
-    for (uint32_t i = 0; i < ep->conns_size; i++)
+    put_closed(bytes, ep);
+    for (uint32_t i = 0, num = 0; num < ep->num_conns; i++) {
+        num += ep->conns[i] != NULL;
         if (ep->conns[i])
             put_conn(bytes, ep->conns[i]);
+        else
+            walk_put_byte(bytes, 254); /* the next one has this place */
+    }
 }
 
 static void put_process(struct walk_bytes *bytes, const struct process *process)
@@ -783,38 +846,42 @@ static void put_process(struct walk_bytes *bytes, const struct process *process)
     put_left(bytes, process);
     if (peer_of_process(process))
         put_peer(bytes, process, peer_of_process(process));
-    /* nobody sleeps before the end: until then a timer is for the thread alone */
-    walk_put_byte(bytes, must_run_thread(process) ? 1 + prov->timer_armed : 0);
+    walk_put_byte(bytes, must_run_thread(process) | prov->timer_armed << 1);
     walk_put_small(bytes, prov->peer_events - prov->peer_events_reported);
     put_queue(bytes, running, &prov->control.queue);
     put_fake(bytes, !running, fake_of(prov->control.fids.ep));
+    if (failed_ctrl(process))
+        put_ctrl(bytes, running, failed_ctrl(process));
     walk_put_byte(bytes, process->ep != NULL);
     if (process->ep)
         put_ep(bytes, process, fp_ep_of(process));
     walk_put_byte(bytes, 255);
 }
 
-/* The messages of each way in their order; the ways one after the other. */
-static void put_flight(struct walk_bytes *bytes)
+static void put_packet(struct walk_bytes *bytes, int side, const struct packet *packet)
+{
+    walk_put_byte(bytes, is_closed[packet->to]);
+    walk_put_byte(bytes, packet->context != NULL);
+    if (is_ctrl(packet)) {
+        put_ctrl(bytes, side, ctrl_of(packet));
+        return;
+    }
+    walk_put_byte(bytes, head_of(packet)->kind);
+    walk_put_byte(bytes, walk_rank_of(&known[!side], head_of(packet)->to));
+    walk_put_small(bytes, head_of(packet)->number);
+    walk_put_small(bytes, head_of(packet)->ack);
+    walk_put_small(bytes, head_of(packet)->seq);
+}
+
+/* The messages of each endpoint in their order; the endpoints of a side in theirs. */
+static void put_flight(struct walk_bytes *bytes, int side)
 {
     for (unsigned int from = 0; from < fake_num_eps; from++) {
-        for (unsigned int i = 0; i < num_flight; i++) {
-            const struct packet *packet = &flight[i];
-            int side = side_of_ep[from];
-            if (packet->from != from)
-                continue;
-            walk_put_byte(bytes, is_closed[packet->to]);
-            walk_put_byte(bytes, rules.fails > 0 && packet->context);
-            if (is_ctrl(packet)) {
-                put_ctrl(bytes, side, ctrl_of(packet));
-                continue;
-            }
-            walk_put_byte(bytes, head_of(packet)->kind);
-            walk_put_byte(bytes, walk_rank_of(&known[!side], head_of(packet)->to));
-            walk_put_small(bytes, head_of(packet)->number);
-            walk_put_small(bytes, head_of(packet)->ack);
-            walk_put_small(bytes, head_of(packet)->seq);
-        }
+        if (side_of_ep[from] != side)
+            continue;
+        for (unsigned int i = 0; i < num_flight; i++)
+            if (flight[i].from == from)
+                put_packet(bytes, side, &flight[i]);
         walk_put_byte(bytes, 255);
     }
 }
@@ -830,7 +897,8 @@ static void put_state(struct walk_bytes *bytes)
     walk_put_byte(bytes, disturbed | needs_time << 1);
     for (running = 0; running < SIDES; running++)
         put_process(bytes, this_process());
-    put_flight(bytes);
+    for (int side = 0; side < SIDES; side++)
+        put_flight(bytes, side);
 }
 
 /*** the end ***/
