@@ -573,12 +573,12 @@ def is_like(got, kept):
         all(abs(a - b) <= 1e-6 * max(abs(a), abs(b), 1) for a, b in numbers)
 
 
-def main():
-    found = dict(answers())
+def judge(found, kept_in):
+    """Compares answers with those of a file, or with --fix writes them there. 0: they are alike."""
     if sys.argv[1:] == ["--fix"]:
-        KEPT.write_text("".join(f"## {name}\n{text}" for name, text in found.items()), encoding="utf-8")
+        kept_in.write_text("".join(f"## {name}\n{text}" for name, text in found.items()), encoding="utf-8")
         return 0
-    parts = re.split(r"^## (.*)\n", KEPT.read_text(encoding="utf-8"), flags=re.M)[1:]
+    parts = re.split(r"^## (.*)\n", kept_in.read_text(encoding="utf-8"), flags=re.M)[1:]
     kept = dict(zip(parts[::2], parts[1::2]))
     failed = 0
     for name in [*kept, *(name for name in found if name not in kept)]:
@@ -588,9 +588,9 @@ def main():
         failed += bool(wrong)
         print(f"{'FAILED' if wrong else 'ok'}: {name}", *wrong[:3], sep="\n")
     if failed:
-        print("If this is meant: tests/model/kept.py --fix")
+        print(f"If this is meant: tests/model/{Path(sys.argv[0]).name} --fix")
     return failed > 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(judge(dict(answers()), KEPT))

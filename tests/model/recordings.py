@@ -60,9 +60,10 @@ def coords_of(node):
 class Thread:
     """The calls of one thread. A VCQ is (rank, TNI, CQ); times are in ns."""
 
-    def __init__(self, job, rank):
-        self.job, self.rank, self.content, self.records = job, rank, bytearray(), 0
+    def __init__(self, job, rank, index=0):
+        self.job, self.rank, self.index, self.content, self.records = job, rank, index, bytearray(), 0
         self.vcqs, self.gates, self.last, self.stadd, self.now = {}, {}, 0, 0, 0
+        self.said = {}  # what a record of a kind repeats
 
     def define_vcq(self, vcq):
         if vcq not in self.vcqs:
@@ -97,27 +98,41 @@ class Thread:
         self.records += 1
         return self
 
-    def comm(self, op, vcq, remote, length, flags, stadd=0, edata=0, sps=0, path=None, **more):
+    def repeat(self, kind, op, body):
+        """The operation and the body of a record, which may say that it repeats the one of its kind before."""
+        again = self.job.again and self.said.get(kind) == (op, body)
+        self.said[kind] = op, body
+        return (op | AGAIN, b"") if again else (op, body)
+
+    def comm(self, op, vcq, remote, length, flags, stadd=0, edata=0, sps=0, path=None, mtu=0, gap=0, **more):
         own, far = self.define_vcq(vcq), self.define_vcq(remote)
         body = own + far + number(length) + number(flags)
         body += bytes([sps | (1 << 4 if path else 0)]) + (bytes(path) if path else b"")
-        body += number(edata) + number(0) + signed(stadd - self.stadd)
+        body += number(edata) + number(mtu) + (number(gap) if mtu else b"")
+        op, body = self.repeat("comm", op, body)
+        body += signed(stadd - self.stadd)
         self.stadd = stadd
         return self.timed(op, body, **more)
 
     def put(self, vcq, remote, length, flags, **more):
         return self.comm(PUT, vcq, remote, length, flags, **more)
 
-    def tcq(self, vcq, **more):
-        own = self.define_vcq(vcq)
-        return self.timed(TCQ_POLL, own + number(0), **more)
+    def tcq(self, vcq, rc=0, **more):
+        return self.timed(*self.repeat("tcq", TCQ_POLL, self.define_vcq(vcq) + number(rc)), **more)
+
+    def at_site(self, *frames):
+        """The next call is made there: return addresses, innermost first."""
+        self.content += bytes([SITE]) + number(len(frames)) + struct.pack(f"<{len(frames)}Q", *frames)
+        self.records += 1
+        return self
 
     def free(self, vcq, **more):
         return self.timed(FREE, self.define_vcq(vcq), **more)
 
-    def mrq(self, vcq, kind, remote, edata=0, **more):
+    def mrq(self, vcq, kind, remote, edata=0, rc=0, **more):
         own, far = self.define_vcq(vcq), self.define_vcq(remote)
-        return self.timed(MRQ_POLL, own + number(0) + number(self.job.types[kind]) + far + number(edata), **more)
+        op, body = self.repeat("mrq", MRQ_POLL, own + number(rc) + number(self.job.types[kind]) + far)
+        return self.timed(op, body + number(edata), **more)
 
     def region(self, name, enter=True, **more):
         return self.timed(ENTER if enter else LEAVE, number(len(name)) + name.encode(), **more)
@@ -154,9 +169,16 @@ class Job:
     def __init__(self, size, header, coords=coords_of):
         self.flags, self.types = read_flags(header)
         self.size, self.coords, self.clock, self.session, self.paths = size, coords, 1000, {}, {}
-        self.version, self.has_mpi = VERSION, 0
+        self.version, self.has_mpi, self.again = VERSION, 0, False
         self.host, self.to_realtime = (lambda rank: 1), (lambda rank: 0)
         self.threads = [Thread(self, rank) for rank in range(size)]
+        self.more, self.modules = [], {}  # modules: of a rank, (begin, end, bias, build id, path) each
+
+    def add_thread(self, rank):
+        """A further thread of a rank."""
+        number_of = sum(t.rank == rank for t in self.more) + 1
+        self.more.append(Thread(self, rank, number_of))
+        return self.more[-1]
 
     def tick(self):
         self.clock += 1000
@@ -166,18 +188,22 @@ class Job:
         return sum(self.flags[name] for name in names)
 
     def bytes_of(self, rank):
-        t = self.threads[rank]
+        threads = [self.threads[rank], *(t for t in self.more if t.rank == rank)]
         flags = number(self.has_mpi) if self.version > OLDEST else b""
         head = number(self.version) + number(rank) + number(self.size) + number(3) + b"job" \
             + struct.pack("<Q", self.host(rank)) + bytes(self.coords(rank)) + signed(self.to_realtime(rank)) \
             + number(0) + bytes(16) + flags
-        calls = block(b"C", number(0) + struct.pack("<Q", 0) + bytes(t.content)) if t.content else b""
-        return b"UTOFUREC" + block(b"H", head) + calls + block(b"E", number(t.records) + bytes(16) + flags)
+        modules = b"".join(struct.pack("<QQQ", *m[:3]) + number(len(m[3])) + m[3] + number(len(m[4])) + m[4].encode()
+                           for m in self.modules.get(rank, ()))
+        blocks = [block(b"L", modules)] if modules else []
+        blocks += [block(b"C", number(t.index) + struct.pack("<Q", 0) + bytes(t.content)) for t in threads if t.content]
+        records = sum(t.records for t in threads)
+        return b"UTOFUREC" + block(b"H", head) + b"".join(blocks) + block(b"E", number(records) + bytes(16) + flags)
 
     def write(self, folder, name="t"):
         """Each rank also has a VCQ on TNI 0 and one on TNI 1, which it may never use, and those that others use."""
         paths = []
-        used = {vcq for thread in self.threads for vcq in thread.vcqs}
+        used = {vcq for thread in (*self.threads, *self.more) for vcq in thread.vcqs}
         for thread in self.threads:
             for vcq in sorted(used | {(thread.rank, 0, 0), (thread.rank, 1, 0)}):
                 if vcq[0] == thread.rank:
