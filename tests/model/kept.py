@@ -21,7 +21,7 @@ sys.dont_write_bytecode = True
 import recordings  # noqa: E402
 from recordings import ARMW, GET, NOP, PUT  # noqa: E402
 from schedules import Rank  # noqa: E402
-from test_model import bad_blocks, mpi_calls, region_names  # noqa: E402
+from refused import machines, recordings_that_are_bad, words  # noqa: E402
 
 HEADER, MODEL, MACHINES = (os.environ[name] for name in ("HEADER", "MODEL", "MACHINES"))
 KEPT = Path(__file__).with_name("kept.txt")
@@ -499,41 +499,33 @@ def refusals(folder):
     """What is said about recordings, machine files and options that are wrong. The program ends at once, whatever it
     has in hand."""
     def refusal(paths, options):
-        return answer(folder, paths, options, ASAN_OPTIONS="detect_leaks=0")
+        said = answer(folder, paths, options, ASAN_OPTIONS="detect_leaks=0")
+        lines = said.replace(folder, ".").splitlines()
+        return "\n".join([lines[0], *(line for line in lines[1:] if line.startswith(("utofu-model: ", "(exit "))), ""])
     path = Path(folder) / "bad.0.rec"
-    for name, content in (*bad_blocks(), *mpi_calls(), *region_names()):
+    for name, content in recordings_that_are_bad():
         path.write_bytes(content)
         yield f"{name}: {refusal([str(path)], [])}"
     job = mixed(4, 1).write(folder, "part")
-    for number, change in enumerate((
-            (r"^hop_ns = .*", ""), (r"^hop_ns = .*", "hop_ns = -1"), (r"^rate = .*", "rate = 0"),
-            (r"^number = .*", "number = 65"), (r"^number = .*", "number = 2.5"), (r"^number = .*", "number = 0"),
-            (r"^mtu = .*", "mtu = x"), (r"^mtu = .*", "mtu = 1 2"), (r"^torus = .*", "torus = 'xyz'"),
-            (r"^torus = .*", 'torus = "w"'), (r"^name = .*", 'name = "' + 100 * "n" + '"'), (r"^\[mpi\]", "[mpi"),
-            (r'^kind = "tofu"', 'kind = "fat-tree"\nnodes_a_leaf = 5'),
-            (r'^kind = "tofu"', 'kind = "fat-tree"\nspines = 5'),
-            (r'^kind = "tofu"', 'kind = "tofu"\nspines = 5'), (r'^kind = "tofu"', 'kind = "ring"'),
-            (r'^kind = "tofu"', "kind = 3"), (r"^hop_ns", "hops_ns"), (r"^hop_ns = .*", "hop_ns = 1\nhop_ns = 2"),
-            (r"^hop_ns = .*", "hop_ns"), (r"^hop_ns = .*", "hop_ns = 1" + 600 * " "),
-            (r"^offload_elements = .*", "offload_elements = -2"), (r"^name = .*", 'name = "n'),
-            (r"^name = .*", 'name = "a\\\\b"'), (r"^name = .*", 'name = "' + 127 * "n" + '"'),
-            (r"^name = .*", 'name = "' + 128 * "n" + '"'), (r"^hop_ns = .*", "hop_ns = 1" + 499 * " "),
-            (r"^hop_ns = .*", "hop_ns = 1" + 500 * " "), (r"^hop_ns = .*", "hop_ns = 1" + 501 * " "),
-            (r"^hop_ns = .*", "= 1"), (r"^hop_ns = .*", "hop_ns = true"),
-            (r"^hop_ns = .*", "hop_ns = false"), (r"^hop_ns = .*", "hop_ns = truly"),
-            (r"^hop_ns = .*", "hop_ns = false 1"), (r"^hop_ns = .*", "hop_ns = 1e"), (r"^hop_ns = .*", "hop_ns 1"))):
+    for number, change in enumerate(machines()):
         machine = changed_machine(folder, f"bad{number}", change)
         yield f"{change}: {refusal(job, ['-m', machine])}"
-    for options in (["--allocation", "1x1"], ["--allocation", "257x1x1"], ["--torus", "xq"], ["--compute", "x"],
-                    ["--what-if", "bytes=-1"], ["--what-if", "order=up"], ["--what-if", "map=/nothing"],
-                    ["--search", "tnis"], ["--seed", "x"], ["--seconds", "-1"], ["--noise", "-1"],
-                    ["--map", "/nothing"], ["--plot", "a'b"]):
+    for options in words():
         yield f"{' '.join(options)}: {refusal(job, options)}"
-    for number, lines in enumerate(("0,0,0,0,0,0\n" * 3, "0,0,0,0,0,0\n" * 5, "0,0,0,0,0\n" * 4, "0,0,0,2,0,0\n" * 4,
-                                    "0,0,0,0,3,0\n" * 4, "256,0,0,0,0,0\n" * 4, "0,0,0,0,0,0,0\n" * 4)):
+    for number, lines in enumerate((
+            "0,0,0,0,0,0\n" * 3, "0,0,0,0,0,0\n" * 5, "0,0,0,0,0\n" * 4, "0,0,0,2,0,0\n" * 4, "0,0,0,0,3,0\n" * 4,
+            "0,0,0,0,0,2\n" * 4, "256,0,0,0,0,0\n" * 4, "0,256,0,0,0,0\n" * 4, "0,0,256,0,0,0\n" * 4,
+            "0,0,0,0,0,0,0\n" * 4, "# a comment\n\n \t\n  # another one\n" + "0,0,0,0,0,0\n" * 3)):
         places = Path(folder) / f"map{number}"
         places.write_text(lines, encoding="utf-8")
         yield refusal(job, ["--map", str(places)])
+    two = recordings.Job(2, HEADER).write(folder, "two")
+    other = recordings.Job(2, HEADER)
+    other.job_name = b"jab"
+    for name, paths in (("another job", [two[0], other.write(folder, "other")[1]]),
+                        ("another size", [two[0], job[1]]), ("a rank twice", [two[0], two[1], two[0]]),
+                        ("no file", ["/nothing"]), ("a folder", [folder]), ("no recording", [])):
+        yield f"{name}: {refusal(paths, [])}"
 
 
 def timeline(folder):

@@ -169,7 +169,7 @@ class Job:
     def __init__(self, size, header, coords=coords_of):
         self.flags, self.types = read_flags(header)
         self.size, self.coords, self.clock, self.session, self.paths = size, coords, 1000, {}, {}
-        self.version, self.has_mpi, self.again = VERSION, 0, False
+        self.version, self.has_mpi, self.again, self.job_name = VERSION, 0, False, b"job"
         self.host, self.to_realtime = (lambda rank: 1), (lambda rank: 0)
         self.threads = [Thread(self, rank) for rank in range(size)]
         self.more, self.modules = [], {}  # modules: of a rank, (begin, end, bias, build id, path) each
@@ -190,7 +190,7 @@ class Job:
     def bytes_of(self, rank):
         threads = [self.threads[rank], *(t for t in self.more if t.rank == rank)]
         flags = number(self.has_mpi) if self.version > OLDEST else b""
-        head = number(self.version) + number(rank) + number(self.size) + number(3) + b"job" \
+        head = number(self.version) + number(rank) + number(self.size) + number(len(self.job_name)) + self.job_name \
             + struct.pack("<Q", self.host(rank)) + bytes(self.coords(rank)) + signed(self.to_realtime(rank)) \
             + number(0) + bytes(16) + flags
         modules = b"".join(struct.pack("<QQQ", *m[:3]) + number(len(m[3])) + m[3] + number(len(m[4])) + m[4].encode()
