@@ -238,12 +238,12 @@ struct um_map *um_map_candidates(const struct um_sim *sim, uint64_t seed, uint32
 {
     struct mapping m = {.sim = sim, .size = sim->program->size, .random = seed};
     struct candidate all[2 * ORDERS];
-    struct spot *spots = um_calloc(m.size, sizeof(*spots));
     unsigned int n = 0;
 
     *num = 0;
     if (sim->machine->topology != UM_TOFU)
         return NULL;
+    struct spot *spots = um_calloc(m.size, sizeof(*spots));
     collect_pairs(&m);
     measure_distances(&m);
     for (unsigned int order = 0; order < ORDERS; order++) {
