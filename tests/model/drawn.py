@@ -23,6 +23,7 @@ sys.dont_write_bytecode = True
 import kept  # noqa: E402
 import recordings  # noqa: E402
 import schedules  # noqa: E402
+import special  # noqa: E402
 from kept import Draw, HEADER, MACHINES, changed_machine  # noqa: E402
 from recordings import ARMW, COLLS, GET, NOP, PUT  # noqa: E402
 from schedules import Rank  # noqa: E402
@@ -51,18 +52,6 @@ class Script:
                 act(time)
 
 
-def set_gates(job):
-    """Gates of a barrier of 2 or 4 ranks, as those of a butterfly."""
-    ranks = job.size
-    stages = ranks.bit_length() - 1
-    for rank, thread in enumerate(job.threads):
-        gates = [(rank, 0, 0)] + [(rank, 0, 16 + s) for s in range(stages)]
-        for s, gate in enumerate(gates):
-            before = (gates[s - 1], (rank ^ 1 << (s - 1), 0, 15 + s if s > 1 else 0)) if s else (gates[-1], None)
-            behind = (gates[s + 1], (rank ^ 1 << s, 0, 16 + s)) if s < stages else (gates[0], None)
-            thread.set(gate, before, behind)
-
-
 class Repeated:
     """A program whose steps repeat: each has a kind, a rank, a time in the repetition, and how it varies."""
 
@@ -83,7 +72,7 @@ class Repeated:
             self.clocks = [self.clocks[rank % 3] for rank in range(self.job.size)]
         self.meets = draw.of((None, None, "coll", "gates"))
         if self.meets == "gates" and self.job.size in (2, 4):
-            set_gates(self.job)
+            special.set_gates(self.job)
         elif self.meets == "coll":
             self.job.has_mpi = 1
             for thread in self.job.threads:
@@ -132,7 +121,8 @@ class Repeated:
         elif kind == "tcq":
             self.script.at(thread, time + step["delay"], lambda at: thread.tcq(own, at=at))
         elif kind == "seen":
-            self.script.at(thread, time, lambda at: thread.seen((to + 1) << 20, 1 << 18, at=at))
+            size = self.draw.of((1 << 8, 1 << 16, 1 << 18))
+            self.script.at(thread, time, lambda at: thread.seen((to + 1) << 20 | step["place"] << 16, size, at=at))
         elif kind == "region":
             self.script.at(thread, time, lambda at: thread.region("r", at=at))
             self.script.at(thread, time + step["delay"], lambda at: thread.region("r", False, at=at))
@@ -330,7 +320,7 @@ def traffic(seed):
     packets, gaps between them, and session-mode VCQs that are started by others."""
     draw = Draw(seed * 31 + 7)
     ranks = 5 + draw.below(8)
-    at = [(draw.below(3), draw.below(4), draw.below(2), draw.below(2), draw.below(3), draw.below(2)) for _ in range(ranks)]
+    at = [tuple(draw.below(n) for n in (3, 4, 2, 2, 3, 2)) for _ in range(ranks)]
     job = recordings.Job(ranks, HEADER, coords=lambda r: at[r])
     threads = [(t, job.add_thread(rank)) if rank % 3 == 0 else (t,) for rank, t in enumerate(job.threads)]
     polls = []

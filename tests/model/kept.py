@@ -11,6 +11,7 @@ a millionth, as compilers order sums differently.
 import json
 import os
 import re
+import resource
 import struct
 import subprocess
 import sys
@@ -19,6 +20,8 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True
 import recordings  # noqa: E402
+import schedules  # noqa: E402
+import special  # noqa: E402
 from recordings import ARMW, GET, NOP, PUT  # noqa: E402
 from schedules import Rank  # noqa: E402
 from refused import machines, recordings_that_are_bad, words  # noqa: E402
@@ -480,7 +483,76 @@ def questions(folder):
     yield "something behind the end", job, []
     job = mixed(4, 1).write(folder, "part")
     yield "a rank is missing", job[:3], []
+    yield from rare_questions(folder, infiniband)
     yield "waits for ever", in_circles().write(folder, "circles"), []
+
+
+def rare_questions(folder, infiniband):
+    job = special.deep_regions(HEADER).write(folder, "deep")
+    yield "deep regions", job, ["--compute", "1"]
+    yield "deep regions, compared", job, ["--compare"]
+    round_numbers = ["-m", schedules.machine(folder)]
+    alike = Path(folder) / "alike.toml"
+    alike.write_text(re.sub(r"^((?:see|mrq)_ns) = .*", r"\1 = 20", Path(round_numbers[1]).read_text(encoding="utf-8"),
+                            flags=re.M), encoding="utf-8")
+    for notices in (98, 99, 100):
+        yield f"{notices} waits for notices, and one that is concluded", \
+            special.one_percent(HEADER, notices).write(folder, "percent"), ["-m", str(alike)]
+    job = special.failed_polls(HEADER).write(folder, "failed")
+    yield "failed polls", job, []
+    yield "failed polls, JSON", job, ["--json"]
+    yield "different collectives", special.different_collectives(HEADER).write(folder, "collectives"), []
+    yield "two worlds", special.two_worlds(HEADER).write(folder, "worlds"), [*round_numbers, "--compute", "1"]
+    yield "MPI on a machine without", special.two_worlds(HEADER).write(folder, "worlds"), [
+        "-m", changed_machine(folder, "without", (r"^\[mpi\][^$]*", ""))]
+    job = special.ticks_of_two_hosts(HEADER).write(folder, "ticks")
+    yield "ticks of two hosts", job, ["--json", "--compute", "1"]
+    yield "ticks of two hosts, compared", job, ["--compare"]
+    noisy = ["-m", changed_machine(folder, "noisy", (r"^interval_ns = \S+", "interval_ns = 3000"),
+                                   (r"^longest_ns = \S+", "longest_ns = 2000"), (r"^late_ns = \S+", "late_ns = 900"))]
+    yield "much noise", mixed(4, 2).write(folder, "few"), [*noisy, "--noise", "4", "--compute", "1"]
+    yield "much noise, MPI", mpi().write(folder, "mpi"), [*noisy, "--noise", "5", "--compute", "1"]
+    tree = ["-m", changed_machine(folder, "tree", (r'^kind = "tofu"', 'kind = "fat-tree"\nnodes_a_leaf = 3\nspines = 2'),
+                                  (r"^torus = .*", ""))]
+    job = all_to(lambda r: [(r + k) % 8 for k in (1, 3, 5, 7)], 9000, 8).write(folder, "tree")
+    yield "a fat tree, searched", job, [*tree, "--search", "map,tni,order", "--seconds", "100"]
+    job = all_to(lambda r: [(r + k) % 8 for k in (1, 3, 5, 7)], 9000, 8).write(folder, "tree")
+    yield "InfiniBand, searched", job, [*infiniband, "--search", "order", "--seconds", "100"]
+    yield "no time to search", job, ["--search", "tni,order,map", "--seconds", "0"]
+    yield "a what-if beside a search", job, ["--what-if", "tni=spread", "--search", "tni", "--seconds", "100"]
+    yield "nothing to draw", recordings.Job(2, HEADER).write(folder, "empty"), ["--plot", f"{folder}/empty"]
+
+
+def events_of(folder, paths, options):
+    path = Path(folder) / "timeline.json"
+    said = answer(folder, paths, [*options, "-t", str(path)])
+    assert path.exists(), said
+    events = json.loads(path.read_text(encoding="utf-8"))
+    path.unlink()
+    return events
+
+
+def coordinates(folder):
+    """Where ranks are, in the order of the axes and on circles, where each has one link to the next."""
+    for nodes, ranks in (("12", 12), ("13", 13), ("24", 48), ("60", 60), ("72", 144), ("2x2x2", 8), ("4x6x4", 96),
+                         ("3x4x3", 70), ("1x1x2", 90)):
+        job = special.ring_of(ranks, HEADER).write(folder, f"ring{ranks}")
+        at = [[int(n) for n in re.search(r" at (.*)", event["args"]["name"])[1].split(",")]
+              for event in events_of(folder, job, ["--allocation", nodes]) if event["ph"] == "M"]
+        if nodes.isdigit() and int(nodes) % 12 == 0:
+            links = [special.links_between(at[i - 1], at[i]) for i in range(ranks)]
+            assert links.count(1) == int(nodes) and max(links) == 1, f"{links} on a circle of {nodes}"
+        yield f"{ranks} ranks on {nodes}: " + " ".join("".join(map(str, a)) for a in at) + "\n"
+
+
+def few_descriptors(folder):
+    """A job of 60 ranks in a process that may have 30 files open; a machine's file and a map are open for a time only."""
+    job = special.ring_of(60, HEADER, 5).write(folder, "many")
+    limit = (30, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    run = subprocess.run([MODEL, "-m", str(Path(MACHINES) / "tofud.toml"), *job], stdout=subprocess.PIPE, text=True,
+                         stderr=subprocess.STDOUT, timeout=300,
+                         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, limit))
+    return run.stdout
 
 
 def answer(folder, paths, options, **env):
@@ -528,12 +600,10 @@ def refusals(folder):
         yield f"{name}: {refusal(paths, [])}"
 
 
-def timeline(folder):
+def timeline(folder, job):
     """The events of a timeline, a line each."""
-    path = Path(folder) / "timeline.json"
-    answer(folder, mixed(6, 1).write(folder, "small"), ["-t", str(path)])
-    events = json.loads(path.read_text(encoding="utf-8"))
-    return "".join(json.dumps(event) + "\n" for event in (events["traceEvents"] if "traceEvents" in events else events))
+    events = events_of(folder, job.write(folder, "small"), ["--compute", "1"])
+    return "".join(json.dumps(event) + "\n" for event in events)
 
 
 def plots(folder):
@@ -542,6 +612,7 @@ def plots(folder):
     job = mixed(4, 2).write(folder, "small")
     said = answer(folder, job, ["--plot", prefix])
     yield said
+    yield "without gnuplot: " + answer(folder, job, ["--plot", prefix], PATH="/nothing").splitlines()[-2] + "\n"
     for path in sorted(Path(folder).glob("drawn*")):
         yield f"{path.name}:\n" + path.read_text(encoding="utf-8").replace(f"{folder}/", "")
 
@@ -550,7 +621,10 @@ def answers():
     with tempfile.TemporaryDirectory() as folder:
         for name, paths, options in questions(folder):
             yield name, answer(folder, paths, options)
-        yield "timeline", timeline(folder)
+        yield "timeline", timeline(folder, mixed(6, 1))
+        yield "timeline of all kinds of calls", timeline(folder, special.kinds_of_calls(HEADER))
+        yield "coordinates", "".join(coordinates(folder))
+        yield "few descriptors", few_descriptors(folder)
         yield "plots", "".join(plots(folder))
         yield "refusals", "".join(refusals(folder))
 

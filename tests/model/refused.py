@@ -41,7 +41,8 @@ def calls():
     for name, most in (("tni", 7), ("place", 47)):
         for value in (most, most + 1):
             yield f"a gate with {name} {value}", gate(0, **{name: value}), 1
-    for values in ((0, 1, 0, 0, 0), (0, 2, 0, 0, 0), (0, 0, 2, 0, 0), (0, 0, 0, 2, 0), (0, 0, 0, 0, 2), (1, 0, 0, 0, 0)):
+    for values in ((0, 1, 0, 0, 0), (0, 2, 0, 0, 0), (0, 0, 2, 0, 0), (0, 0, 0, 2, 0), (0, 0, 0, 0, 2),
+                   (1, 0, 0, 0, 0)):
         yield f"a gate set with {values}", gate(0) + bytes([SET]) + TIME + bytes(values) + bytes(3), 2
     for op in (START, RESULT):
         for index in (0, 1):
@@ -199,9 +200,9 @@ def words():
         yield ["--allocation", text]
     for text in ("tni", "order", "map", ",", "tni,,map", "ordermap", "tni,orders", ""):
         yield ["--search", text, "--json"]
-    for text in ("tni=all", "order=xors", "orders=xor", "bytes=", "byte=1", "bytes=x", "allocations=1x1x1", "link.hop_n=1",
-                 "link.hop_nss=1", "link.hop_ns=1x", "link.hop_ns=", "link.hop_ns=-1", "tni.number=65", "tni.number=1.5",
-                 "hop_ns=1", "=", "tni"):
+    for text in ("tni=all", "order=xors", "orders=xor", "bytes=", "byte=1", "bytes=x", "allocations=1x1x1",
+                 "link.hop_n=1", "link.hop_nss=1", "link.hop_ns=1x", "link.hop_ns=", "link.hop_ns=-1",
+                 "tni.number=65", "tni.number=1.5", "hop_ns=1", "=", "tni"):
         yield ["--what-if", text]
     for letter in "\"\\`$":
         yield ["--plot", f"a{letter}b"]

@@ -98,10 +98,11 @@ PLACES = [
      " (behind the call at src/a.c:20 in step, called at src/a.c:40 in main)"),
     ("backwards in one line", [0x28, MAIN], [STEP_20, MAIN], "src/a.c:20 in step, called at src/a.c:40 in main"
      " (behind the call at src/a.c:20 in step, called at src/a.c:40 in main)"),
-    ("the callers differ", [STEP_10, MAIN], [STEP_10, 0x44], "src/a.c:40 to 44 in main, before the call at src/a.c:10 in"
-     " step"),
+    ("the callers differ", [STEP_10, MAIN], [STEP_10, 0x44],
+     "src/a.c:40 to 44 in main, before the call at src/a.c:10 in step"),
     ("nothing is common", [STEP_10], [0x30], "src/a.c:30 in turn (behind the call at src/a.c:10 in step)"),
-    ("the same function of another file", [STEP_10], [0x60], "src/b.c:10 in step (behind the call at src/a.c:10 in step)"),
+    ("the same function of another file", [STEP_10], [0x60],
+     "src/b.c:10 in step (behind the call at src/a.c:10 in step)"),
     ("one is deeper", [0x30, STEP_10, MAIN], [STEP_20, MAIN], "src/a.c:10 to 20 in step"),
     ("three frames are named, the others not", [], [STEP_10, 0x30, MAIN, 0x44],
      "src/a.c:10 in step, called at src/a.c:30 in turn, called at src/a.c:40 in main"),
