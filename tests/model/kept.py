@@ -512,8 +512,8 @@ def rare_questions(folder, infiniband):
                                    (r"^longest_ns = \S+", "longest_ns = 2000"), (r"^late_ns = \S+", "late_ns = 900"))]
     yield "much noise", mixed(4, 2).write(folder, "few"), [*noisy, "--noise", "4", "--compute", "1"]
     yield "much noise, MPI", mpi().write(folder, "mpi"), [*noisy, "--noise", "5", "--compute", "1"]
-    tree = ["-m", changed_machine(folder, "tree", (r'^kind = "tofu"', 'kind = "fat-tree"\nnodes_a_leaf = 3\nspines = 2'),
-                                  (r"^torus = .*", ""))]
+    leaves = 'kind = "fat-tree"\nnodes_a_leaf = 3\nspines = 2'
+    tree = ["-m", changed_machine(folder, "tree", (r'^kind = "tofu"', leaves), (r"^torus = .*", ""))]
     job = all_to(lambda r: [(r + k) % 8 for k in (1, 3, 5, 7)], 9000, 8).write(folder, "tree")
     yield "a fat tree, searched", job, [*tree, "--search", "map,tni,order", "--seconds", "100"]
     job = all_to(lambda r: [(r + k) % 8 for k in (1, 3, 5, 7)], 9000, 8).write(folder, "tree")
@@ -546,7 +546,7 @@ def coordinates(folder):
 
 
 def few_descriptors(folder):
-    """A job of 60 ranks in a process that may have 30 files open; a machine's file and a map are open for a time only."""
+    """A job of 60 ranks in a process that may have 30 files open."""
     job = special.ring_of(60, HEADER, 5).write(folder, "many")
     limit = (30, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
     run = subprocess.run([MODEL, "-m", str(Path(MACHINES) / "tofud.toml"), *job], stdout=subprocess.PIPE, text=True,

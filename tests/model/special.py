@@ -38,8 +38,8 @@ def deep_regions(header):
 
 
 def one_percent(header, notices):
-    """A region with so many waits for notices, each for the flight of a put that is called when the one before is there,
-    and one that is concluded: with 99, and if all flights take as long, that is one percent of the time."""
+    """A region with so many waits for notices, each for the flight of a put that is called when the one before is
+    there, and one that is concluded: with 99, and if all flights take as long, that is one percent of the time."""
     job = recordings.Job(2, header)
     last = notices % 2
     job.threads[1 - last].region("all")
@@ -109,8 +109,8 @@ def kinds_of_calls(header):
 
 
 class TwoCounters(recordings.Job):
-    """A job whose times are ticks, 2.5 a ns on host 0 and 4 on host 1, where ranks have measured them at other times; the
-    third host has ns."""
+    """A job whose times are ticks, 2.5 a ns on host 0 and 4 on host 1, where ranks have measured them at other times;
+    the third host has ns."""
 
     def bytes_of(self, rank):
         whole = super().bytes_of(rank)
