@@ -121,7 +121,7 @@ class Repeated:
         elif kind == "tcq":
             self.script.at(thread, time + step["delay"], lambda at: thread.tcq(own, at=at))
         elif kind == "seen":
-            size = self.draw.of((1 << 8, 1 << 16, 1 << 18))
+            size = step.get("sees") or self.draw.of((1 << 8, 1 << 16, 1 << 18))
             self.script.at(thread, time, lambda at: thread.seen((to + 1) << 20 | step["place"] << 16, size, at=at))
         elif kind == "region":
             self.script.at(thread, time, lambda at: thread.region("r", at=at))
@@ -144,8 +144,16 @@ class Repeated:
                 self.script.at(thread, at + 60, lambda at, t=thread: t.region("behind", at=at))
                 self.script.at(thread, at + 90, lambda at, t=thread: t.region("behind", False, at=at))
 
-    def whole(self):
+    def tell_one_address(self, steps):
+        """Puts go to several addresses, of which the target says of one when it has seen it."""
+        put = {**steps[0], "kind": "put", "places": 5, "every": 1, "times": self.draw.of((1, 2, 5)), "thread": 0}
+        seen = {**steps[1], "kind": "seen", "rank": put["to"], "to": put["rank"], "thread": 0, "place": put["place"],
+                "sees": 1 << 8}
+        return [put, seen, *steps[2:]]
+
+    def whole(self, tells_one=False):
         steps = list(self.steps())
+        steps = self.tell_one_address(steps) if tells_one else steps
         for number in range(self.rounds):
             for step in steps:
                 if number % step["every"] or number == step["lacks"]:
@@ -389,6 +397,9 @@ def questions(folder):
             repeated = Repeated(seed)
             repeated.job.again = again
             yield f"calls that repeat, {seed}", repeated.whole().write(folder, "drawn"), round_numbers
+    for seed in range(100, 112):
+        yield f"calls that repeat, one address is told, {seed}", Repeated(seed).whole(True).write(folder, "drawn"), \
+            round_numbers
     for seed in range(24):
         yield f"MPI, {seed}", Talk(seed).whole().write(folder, "drawn"), tofud if seed % 4 == 0 else round_numbers
     yield "MPI, two threads", two_threads_talk().write(folder, "drawn"), round_numbers
