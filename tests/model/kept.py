@@ -491,10 +491,15 @@ def rare_questions(folder, infiniband):
     job = special.deep_regions(HEADER).write(folder, "deep")
     yield "deep regions", job, ["--compute", "1"]
     yield "deep regions, compared", job, ["--compare"]
+    job = special.sixteen_of_all(HEADER).write(folder, "sixteen")
+    for options in (["--search", "tni,order,map", "--seconds", "100"], ["--compare"], ["--noise", "1", "--json"]):
+        yield f"sixteen, {options[0]}", job, options
     round_numbers = ["-m", schedules.machine(folder)]
     alike = Path(folder) / "alike.toml"
-    alike.write_text(re.sub(r"^((?:see|mrq)_ns) = .*", r"\1 = 20", Path(round_numbers[1]).read_text(encoding="utf-8"),
-                            flags=re.M), encoding="utf-8")
+    text = Path(round_numbers[1]).read_text(encoding="utf-8")  # all flights take as long, a whole number of ns
+    for keys, value in (("(?:see|mrq)_ns", 20), ("(?:packet_)?rate", 8)):
+        text = re.sub(rf"^({keys}) *= .*", rf"\1 = {value}", text, flags=re.M)
+    alike.write_text(text, encoding="utf-8")
     for notices in (98, 99, 100):
         yield f"{notices} waits for notices, and one that is concluded", \
             special.one_percent(HEADER, notices).write(folder, "percent"), ["-m", str(alike)]
@@ -612,7 +617,8 @@ def plots(folder):
     job = mixed(4, 2).write(folder, "small")
     said = answer(folder, job, ["--plot", prefix])
     yield said
-    yield "without gnuplot: " + answer(folder, job, ["--plot", prefix], PATH="/nothing").splitlines()[-2] + "\n"
+    without = answer(folder, job, ["--plot", prefix], PATH="/nothing")
+    yield "without gnuplot: " + "".join(re.findall(r"^utofu-model: .*\n", without, re.M))
     for path in sorted(Path(folder).glob("drawn*")):
         yield f"{path.name}:\n" + path.read_text(encoding="utf-8").replace(f"{folder}/", "")
 
@@ -623,6 +629,7 @@ def answers():
             yield name, answer(folder, paths, options)
         yield "timeline", timeline(folder, mixed(6, 1))
         yield "timeline of all kinds of calls", timeline(folder, special.kinds_of_calls(HEADER))
+        timeline(folder, special.sixteen_of_all(HEADER))
         yield "coordinates", "".join(coordinates(folder))
         yield "few descriptors", few_descriptors(folder)
         yield "plots", "".join(plots(folder))

@@ -108,6 +108,20 @@ def kinds_of_calls(header):
     return job
 
 
+def sixteen_of_all(header):
+    """As many threads, calls of each, communications, VCQs, gates and regions as lists have room for at first, or twice:
+    whoever looks behind the last one looks behind the memory."""
+    job = recordings.Job(16, header)
+    for rank, t in enumerate(job.threads):
+        t.region(f"of {rank}").put((rank, 0, 0), ((rank + 1) % 16, 0, 0), 100, 0, stadd=rank << 20)
+        t.set((rank, 0, 0), (None, None), (None, None))
+        for _ in range(12):
+            t.free((rank, 1, 0))
+    for rank, t in enumerate(job.threads):
+        t.seen((rank - 1) % 16 << 20, 100).region(f"of {rank}", False)
+    return job
+
+
 class TwoCounters(recordings.Job):
     """A job whose times are ticks, 2.5 a ns on host 0 and 4 on host 1, where ranks have measured them at other times;
     the third host has ns."""
