@@ -617,8 +617,15 @@ def plots(folder):
     job = mixed(4, 2).write(folder, "small")
     said = answer(folder, job, ["--plot", prefix])
     yield said
-    without = answer(folder, job, ["--plot", prefix], PATH="/nothing")
-    yield "without gnuplot: " + "".join(re.findall(r"^utofu-model: .*\n", without, re.M))
+    # a gnuplot that ends at once: there is more to draw than a pipe has room for
+    gnuplot, places = Path(folder) / "path" / "gnuplot", Path(folder) / "far"
+    gnuplot.parent.mkdir()
+    gnuplot.write_text("#!/bin/sh\nexit 3\n", encoding="utf-8")
+    gnuplot.chmod(0o755)
+    places.write_text("7,7,0,0,0,0\n" * 4, encoding="utf-8")
+    for path in ("/nothing", gnuplot.parent):
+        without = answer(folder, job, ["--plot", prefix, "--map", str(places)], PATH=str(path))
+        yield "without gnuplot: " + "".join(re.findall(r"^utofu-model: .*\n|^.exit status.*\n", without, re.M))
     for path in sorted(Path(folder).glob("drawn*")):
         yield f"{path.name}:\n" + path.read_text(encoding="utf-8").replace(f"{folder}/", "")
 

@@ -109,8 +109,8 @@ def kinds_of_calls(header):
 
 
 def sixteen_of_all(header):
-    """As many threads, calls of each, communications, VCQs, gates and regions as lists have room for at first, or twice:
-    whoever looks behind the last one looks behind the memory."""
+    """As many threads, calls of each, communications, VCQs, gates and regions as lists have room for at first, or
+    twice: whoever looks behind the last one looks behind the memory."""
     job = recordings.Job(16, header)
     for rank, t in enumerate(job.threads):
         t.region(f"of {rank}").put((rank, 0, 0), ((rank + 1) % 16, 0, 0), 100, 0, stadd=rank << 20)
