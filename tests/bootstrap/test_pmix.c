@@ -8,12 +8,14 @@
 #include <errno.h>
 #include <pmix.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "../harness/held_locks.h"
@@ -39,7 +41,8 @@ static struct {
     uint32_t rank, size, local_size;
     uint32_t node[MAX_RANKS], local_rank[MAX_RANKS]; /* of each rank */
     bool short_numbers, no_hosts, no_library, hangs, is_initialized, no_fence;
-    const char *lacks; /* a function */
+    bool hangs_in_commit; /* atomic */
+    const char *lacks;    /* a function */
     pmix_status_t init, put, commit, get_nb, fence;
     uint32_t node_id;
     bool has_record[MAX_RANKS], answers_fence;
@@ -59,6 +62,54 @@ static struct {
     pmix_op_cbfunc_t fence_done;
     void *fence_tag;
 } job;
+
+/*
+ * Time, which stands if the test says so: then it passes where the library waits
+ */
+
+enum { MAX_WAITS = 40, NOW_MS = 1000000 };
+
+static bool time_stands;
+static uint64_t passed_ms; /* atomic */
+static uint64_t waited_ms[MAX_WAITS];
+static unsigned int num_waits, answers_after; /* answers_after: so many waits; 0: never */
+
+int clock_gettime(clockid_t clock, struct timespec *t)
+{
+    if (!time_stands)
+        return (int)syscall(SYS_clock_gettime, clock, t);
+    uint64_t ms = NOW_MS + __atomic_load_n(&passed_ms, __ATOMIC_RELAXED);
+
+    t->tv_sec = (time_t)(ms / 1000);
+    t->tv_nsec = (long)(ms % 1000 * 1000000);
+    return 0;
+}
+
+int pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *lock,
+                           const struct timespec *until)
+{
+    if (!time_stands)
+        return pthread_cond_clockwait(cond, lock, CLOCK_REALTIME, until);
+    uint64_t end = (uint64_t)until->tv_sec * 1000 + (uint64_t)until->tv_nsec / 1000000;
+
+    cr_assert(num_waits < MAX_WAITS);
+    waited_ms[num_waits] = end - NOW_MS - passed_ms;
+    __atomic_store_n(&passed_ms, end - NOW_MS, __ATOMIC_RELAXED);
+    if (++num_waits == answers_after) {
+        __atomic_store_n(&job.hangs_in_commit, false, __ATOMIC_RELEASE);
+        return pthread_cond_wait(cond, lock);
+    }
+    return ETIMEDOUT;
+}
+
+static char warnings[4096];
+
+static void note_warning(const char *category, const char *fmt, const char *text)
+{
+    (void)category, (void)fmt;
+    cr_assert(strlen(warnings) + strlen(text) + 2 < sizeof(warnings));
+    strcat(strcat(warnings, text), "\n");
+}
 
 static const char *const hosts[MAX_NODES] = {"alpha", "beta.example.org", "gamma", "delta"};
 
@@ -180,6 +231,8 @@ static pmix_status_t put(pmix_scope_t scope, const char *key, pmix_value_t *valu
 }
 static pmix_status_t commit(void)
 {
+    while (__atomic_load_n(&job.hangs_in_commit, __ATOMIC_ACQUIRE))
+        sched_yield();
     __atomic_add_fetch(&job.num_puts, 1, __ATOMIC_RELEASE);
     return job.commit;
 }
@@ -443,9 +496,55 @@ Test(pmix, node_that_nothing_tells)
     cr_assert_eq(open_within(ENDS_MS), -EPROTO);
 }
 
+/* It is told after three seconds, and then each time after twice as long. */
+Test(pmix, launcher_that_does_not_answer_is_told)
+{
+    lay_out(BLOCK, 4, 2, 1);
+    job.hangs = time_stands = true;
+    ut_log_warning_hook = note_warning;
+    cr_assert_eq(open_within(10500), -ETIMEDOUT);
+    cr_assert(num_waits == 3 && waited_ms[0] == 3000 && waited_ms[1] == 3000 &&
+              waited_ms[2] == 4500);
+#define SILENT "the PMIx server of this node has not answered for "
+    cr_assert_str_eq(warnings, SILENT "3 s; giving up in 7 s (UTOFU_JOB_TIMEOUT)\n" SILENT
+                                      "6 s; giving up in 4 s (UTOFU_JOB_TIMEOUT)\n");
+}
+
 /*
  * Publishing, and requests for the records of other hosts
  */
+
+static void publish_late(const char *nspace, const char *why)
+{
+    char want[1000];
+
+    lay_out(BLOCK, 4, 2, 1);
+    job.nspace = nspace;
+    cr_assert_eq(open_within(ENDS_MS), 0);
+    ut_log_warning_hook = note_warning;
+    job.hangs_in_commit = time_stands = true;
+    answers_after = 4;
+    cr_assert_eq(ut_job_pmix.publish("mine", 4), 0);
+    cr_assert(waited_ms[0] == 3000 && waited_ms[1] == 3000 && waited_ms[2] == 6000 &&
+              waited_ms[3] == 12000);
+    snprintf(want, sizeof(want), SILENT "3 s%s\n" SILENT "6 s%s\n" SILENT "12 s%s\n", why, why,
+             why);
+    cr_assert_str_eq(warnings, want);
+    time_stands = false;
+    for (unsigned int i = 0; i < job.num_asked; i++)
+        job.asked[i].done(PMIX_SUCCESS, NULL, job.asked[i].tag);
+}
+
+Test(pmix, record_that_is_not_taken_is_told)
+{
+    publish_late("job.7", "");
+}
+Test(pmix, record_that_slurm_does_not_take_is_told)
+{
+    publish_late("slurm.1",
+                 ": Slurm's does so for about 31 s where all processes of another host of the job "
+                 "have ended before this process called the library");
+}
 
 Test(pmix, record_is_published)
 {
@@ -554,6 +653,36 @@ Test(pmix, end_waits_for_requested_records)
         if (open_within(ENDS_MS) != 0 || ut_job_pmix.publish("x", 1) != 0 || job.num_asked != 1)
             _exit(4);
         pthread_create(&thread, NULL, answer_later, NULL);
+        exit(5);
+    }
+    cr_assert_eq(waitpid(pid, &status, 0), pid);
+    cr_assert_eq(status, 0, "%d", WEXITSTATUS(status));
+}
+
+/* Three seconds, and two more after a warning. */
+static void check_waits(void)
+{
+    if (num_waits != 2 || waited_ms[0] != 3000 || waited_ms[1] != 2000 || job.finalized != 1)
+        _exit(8);
+    _exit(strcmp(warnings, "the end of this process waits at most 2 s more for processes of other "
+                           "hosts that have not called the library\n") == 0
+              ? 0
+              : 9);
+}
+
+Test(pmix, end_waits_five_seconds_at_most)
+{
+    int status;
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        atexit(check_waits);
+        lay_out(BLOCK, 8, 2, 5);
+        job.nspace = "slurm.1";
+        if (open_within(ENDS_MS) != 0 || ut_job_pmix.publish("x", 1) != 0 || job.num_asked != 1)
+            _exit(4);
+        ut_log_warning_hook = note_warning;
+        time_stands = true;
         exit(5);
     }
     cr_assert_eq(waitpid(pid, &status, 0), pid);
@@ -727,6 +856,7 @@ Test(pmix, node_without_its_records_is_asked_for_each)
  * place of the C library's. */
 static pid_t gatherer;
 static unsigned int num_pauses, num_late_pauses;
+static useconds_t pauses[MAX_WAITS];
 
 int __wrap_usleep(useconds_t us);
 int __real_usleep(useconds_t us);
@@ -739,6 +869,12 @@ int __wrap_usleep(useconds_t us)
     if (__atomic_load_n(&job.num_puts, __ATOMIC_ACQUIRE) > 1)
         __atomic_add_fetch(&num_late_pauses, 1, __ATOMIC_RELAXED);
     __atomic_store_n(&gatherer, self, __ATOMIC_RELAXED);
+    if (num_pauses < MAX_WAITS)
+        pauses[num_pauses] = us;
+    if (time_stands) {
+        __atomic_add_fetch(&passed_ms, us / 1000, __ATOMIC_RELAXED);
+        us = 1;
+    }
     __atomic_add_fetch(&num_pauses, 1, __ATOMIC_RELEASE);
     return __real_usleep(us);
 }
@@ -801,6 +937,28 @@ Test(pmix, first_process_of_a_node_publishes_all_records)
 {
     gather(3, 6, 2, true);
 }
+/* It looks for them less often each time, up to five times a second, until the time of the job is
+ * over. */
+Test(pmix, records_that_do_not_come_are_given_up)
+{
+    char path[64];
+
+    lay_out(BLOCK, 6, 2, 0);
+    setenv("UTOFU_JOB_TIMEOUT", "2", 1);
+    cr_assert_eq(open_within(ENDS_MS), 0);
+    time_stands = true;
+    answers_after = 1; /* publishing is waited for */
+    cr_assert_eq(ut_job_pmix.publish("x", 1), 0);
+    await_pauses(17);
+    snprintf(path, sizeof(path), "/proc/self/task/%d", (int)gatherer);
+    while (access(path, F_OK) == 0)
+        sched_yield();
+    cr_assert_eq(num_pauses, 17);
+    for (unsigned int i = 0; i < 17; i++)
+        cr_assert_eq(pauses[i], i < 8 ? 1000u << i : 200000, "%u", i);
+    cr_assert_eq(job.num_puts, 1);
+}
+
 Test(pmix, another_process_does_not)
 {
     gather(4, 6, 2, false);
