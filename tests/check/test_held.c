@@ -2,9 +2,11 @@
 /*
  * Held communications: how many a poll starts, and which of another process they meet. A VCQ is
  * made up, so that neither the number of runs nor the moment at which a process is interrupted
- * decides. Linked with --wrap=ut_check_report. The test is the process of local rank 0.
+ * decides. Linked with --wrap of the functions that are replaced here. The test is the process of
+ * local rank 0.
  */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../harness/fake_clock.h"
 #include "check/origins.h"
 #include "ident/ident.h"
 #include "peers/peers.h"
@@ -222,6 +225,8 @@ Test(held, calls_of_two_threads_are_reported_unless_the_vcq_is_for_both)
 
 static uint8_t memory[TARGET];
 static uint16_t flags;
+static bool is_first; /* of its call site */
+static uint64_t submitted_at;
 
 /* Holds a communication with `length` bytes of the target's memory from `offset` on. */
 static struct ut_check_op *hold_one(enum ut_desc_kind kind, uint64_t offset, uint32_t length)
@@ -234,8 +239,9 @@ static struct ut_check_op *hold_one(enum ut_desc_kind kind, uint64_t offset, uin
                                   .word = length,
                                   .rmt_vcq_id = 77ull << 18,
                                   .rmt_stadd = ut_stadd_make(UT_STAG_DYNAMIC_BASE, 0, offset)};
-    *op = (struct ut_check_op){.mem = memory, .length = length, .rmt_rank = UT_NO_RANK};
-    ut_origins_enter(&vcq, slot, false);
+    *op = (struct ut_check_op){
+        .mem = memory, .length = length, .rmt_rank = UT_NO_RANK, .at = submitted_at};
+    ut_origins_enter(&vcq, slot, is_first);
     return op;
 }
 
@@ -399,6 +405,151 @@ Test(held, padded_put_meets_what_is_in_its_line)
     cr_assert_eq(reported, UT_CHECK_PADDING_LINE);
     cr_assert_eq(report_one(UT_DESC_PIGGYBACK, 0, 8), 0);
     end(child);
+}
+
+/*
+ * Lingering
+ */
+
+enum { MS = 1000000 };
+
+/* When a communication of the given time stops to linger; 0: it does not. */
+static uint64_t lingers(uint64_t at)
+{
+    submitted_at = at;
+    struct ut_check_op *op = hold_one(UT_DESC_GET, 0, 8);
+    uint64_t until = op->lingers;
+
+    ut_origins_leave(op);
+    return until;
+}
+
+Test(held, first_ones_of_a_call_linger_for_two_milliseconds)
+{
+    make_vcq();
+    pid_t child = hold_elsewhere(UT_DESC_GET, PAGE, 8);
+    cr_assert_eq(lingers(5 * MS), 0);
+    is_first = true;
+    cr_assert_eq(lingers(5 * MS), 7 * MS);
+    end(child);
+}
+
+/* All together 30 ms, and a 32nd part of the time since the first one. */
+Test(held, time_of_all_that_linger_is_limited)
+{
+    make_vcq();
+    pid_t child = hold_elsewhere(UT_DESC_GET, PAGE, 8);
+    is_first = true;
+    for (int i = 0; i < 15; i++) {
+        cr_assert_eq(lingers(5 * MS), 7 * MS, "%d", i);
+        ut_origins_lingered();
+    }
+    cr_assert_eq(lingers(5 * MS), 0);
+    cr_assert_eq(lingers(5 * MS + 31), 0);
+    cr_assert_eq(lingers(5 * MS + 32), 7 * MS + 32);
+    ut_origins_lingered();
+    cr_assert_eq(lingers(5 * MS + 64 * MS + 31), 0);
+    cr_assert_eq(lingers(5 * MS + 64 * MS + 32), 71 * MS + 32);
+    end(child);
+}
+
+/* Polls that a communication has delayed for so long: how often, until no other one lingers. */
+static int delay_polls(uint64_t ms)
+{
+    struct ut_check_op *op = ut_check_op_of(&vcq, ut_vcq_slot(&vcq, vcq.toq_exec));
+    int times = 0;
+
+    while (lingers(5 * MS)) {
+        op->lingers = UINT64_MAX;
+        cr_assert_eq(ut_origins_count_startable(&vcq, 1), 0);
+        fake_clock_pass_ms(ms);
+        cr_assert_eq(ut_origins_count_startable(&vcq, 1), 0, "since the first poll");
+        op->lingers = 0;
+        cr_assert_eq(ut_origins_count_startable(&vcq, 1), 1);
+        times++;
+    }
+    return times;
+}
+
+Test(held, delay_of_polls_counts_up_to_two_milliseconds)
+{
+    static const struct {
+        uint64_t ms;
+        int times;
+    } all[] = {{1, 30}, {3, 15}, {100, 15}};
+
+    for (int i = 0; i < 3; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            make_vcq();
+            pid_t holder = hold_elsewhere(UT_DESC_GET, PAGE, 8);
+            is_first = true;
+            hold(1);
+            int times = delay_polls(all[i].ms);
+            end(holder);
+            _exit(times);
+        }
+        int status;
+        cr_assert_eq(waitpid(child, &status, 0), child);
+        cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == all[i].times, "%d: %d", i,
+                  status >> 8);
+    }
+}
+
+/*
+ * The table of the first process of the node
+ */
+
+static unsigned int num_asked;
+static int answer = -EAGAIN;
+
+int __wrap_ut_peers_check_table(uint32_t *pid, uint32_t *fd);
+int __wrap_ut_peers_check_table(uint32_t *pid, uint32_t *fd)
+{
+    *pid = *fd = 0;
+    num_asked++;
+    return answer;
+}
+
+/* Looked for after 1, 2, 4... ms, up to a quarter of a second, as long as it may come. */
+Test(held, table_is_looked_for_less_often_each_time)
+{
+    static const int later[] = {-EINPROGRESS, -EBUSY, -ENOMEM, -EAGAIN};
+    unsigned int asked = 0, due = 0, pause = 1;
+
+    ut_check_job = &job;
+    job.local_rank = 1;
+    fake_clock_align();
+    for (unsigned int ms = 0; ms < 2000; ms++) {
+        answer = later[ms % 4];
+        ut_origins_open();
+        if (ms == due) {
+            asked++;
+            due = ms + pause;
+            pause = pause < 256 ? 2 * pause : 256;
+        }
+        cr_assert_eq(num_asked, asked, "%u ms", ms);
+        fake_clock_align(); /* to the next millisecond */
+    }
+    answer = -ENOENT;
+    fake_clock_pass_ms(300);
+    ut_origins_open();
+    fake_clock_pass_ms(300);
+    ut_origins_open();
+    cr_assert_eq(num_asked, asked + 1, "it will never come");
+}
+
+Test(held, table_is_not_looked_for_by_its_owner_or_alone)
+{
+    ut_check_job = &job;
+    ut_origins_open();
+    job.local_rank = 1;
+    job.local_size = 1;
+    ut_origins_open();
+    cr_assert_eq(num_asked, 0);
+    job.local_size = 2;
+    ut_origins_open();
+    cr_assert_eq(num_asked, 1);
 }
 
 /*
