@@ -153,6 +153,111 @@ Test(record, totals_least_mean_and_most_of_all_ranks)
     ut_record_free(r);
 }
 
+/* A line of the table, as wide as the others. */
+static char *append_cells(char *to, const char *name, const char *total, unsigned int least,
+                          unsigned int least_rank, const char *mean, unsigned int most,
+                          unsigned int most_rank)
+{
+    return to + sprintf(to, "utofu: stats:   %-18s %16s %16u %6u %18s %16u %6u\n", name, total,
+                        least, least_rank, mean, most, most_rank);
+}
+
+static char *append_head(char *to)
+{
+    return to + sprintf(to, "utofu: stats:   %-18s %16s %16s %6s %18s %16s %6s\n", "counter",
+                        "total", "least", "rank", "mean", "most", "rank");
+}
+
+Test(record, text_as_a_whole)
+{
+    char want[4000], *to = want;
+    struct ut_record *r = merge_all(3, 1);
+
+    to += sprintf(to, "utofu: stats: summary of 3 of 3 ranks\n");
+    to = append_head(to);
+    to = append_cells(to, "puts", "71", 10, 0, "23.7", 50, 2);
+    to = append_cells(to, "gets", "21", 7, 0, "7.0", 7, 0);
+    to = append_cells(to, "most_in_mrq", "-", 0, 0, "1.0", 2, 2);
+    to = append_cells(to, "elapsed_us", "15000", 4999, 0, "5000.0", 5001, 2);
+    to += sprintf(to, "utofu: stats: region \"loop\" of 3 ranks\n");
+    to = append_head(to);
+    to = append_cells(to, "puts", "15", 5, 0, "5.0", 5, 0);
+    to = append_cells(to, "elapsed_us", "12", 2, 0, "4.0", 6, 2);
+    to = append_cells(to, "calls", "12", 3, 0, "4.0", 5, 2);
+    to += sprintf(to, "utofu: stats: region \"once\" of 1 ranks\n");
+    to = append_head(to);
+    to = append_cells(to, "puts", "5", 5, 1, "5.0", 5, 1);
+    to = append_cells(to, "elapsed_us", "4", 4, 1, "4.0", 4, 1);
+    append_cells(to, "calls", "1", 1, 1, "1.0", 1, 1);
+    cr_assert_str_eq(print_as(r, "job"), want);
+    ut_record_free(r);
+}
+
+#define JSON(name, total, least, rank, mean, most, most_rank)                                      \
+    "  \"" name "\":{" total "\"least\":" least ",\"least_rank\":" rank ",\"mean\":" mean          \
+    ",\"most\":" most ",\"most_rank\":" most_rank "}"
+#define JSON_TOTAL(n) "\"total\":" n ","
+
+/* Without the lines of counters that are 0. */
+static const char *json_of(const struct ut_record *r)
+{
+    static char text[sizeof(printed)];
+    char *to = text;
+
+    for (const char *line = print_as(r, "job,json"), *end; *line; line = end + 1) {
+        end = strchr(line, '\n');
+        const char *zero = strstr(line, "\"most\":0,");
+        if (!zero || zero > end)
+            to += sprintf(to, "%.*s\n", (int)(end - line), line);
+    }
+    return text;
+}
+
+Test(record, json_as_a_whole)
+{
+    struct ut_record *r = merge_all(3, 1);
+
+    cr_assert_str_eq(json_of(r),
+                     "{\"size\":3,\"reported\":3,\"missing\":[],\n\"ranks\":3,\"counters\":{"
+                     "\n" JSON("puts", JSON_TOTAL("71"), "10", "0", "23.667", "50", "2") ",\n" JSON("gets", JSON_TOTAL("21"), "7", "0", "7.000", "7", "0") ",\n" JSON("most_in_mrq", "", "0", "0", "1.000", "2", "2") ",\n" JSON(
+                         "elapsed_us", JSON_TOTAL("15000"),
+                         "4999",
+                         "0", "5000.000",
+                         "5001",
+                         "2") "},\n\"regions\":[\n{\"name\":\"loop\",\"ranks\":3,\"counters\":{"
+                              "\n" JSON("puts", JSON_TOTAL("15"), "5", "0", "5.000", "5",
+                                        "0") ",\n" JSON("elapsed_us", JSON_TOTAL("12"), "2", "0",
+                                                        "4.000", "6",
+                                                        "2") ",\n" JSON("calls", JSON_TOTAL("12"),
+                                                                        "3", "0", "4.000", "5",
+                                                                        "2") "}},\n{\"name\":"
+                                                                             "\"once\",\"ranks\":1,"
+                                                                             "\"counters\":{"
+                                                                             "\n" JSON("puts",
+                                                                                       JSON_TOTAL(
+                                                                                           "5"),
+                                                                                       "5", "1",
+                                                                                       "5.000",
+                                                                                       "5",
+                                                                                       "1") ","
+                                                                                            "\n" JSON("elapsed_us",
+                                                                                                      JSON_TOTAL(
+                                                                                                          "4"),
+                                                                                                      "4",
+                                                                                                      "1",
+                                                                                                      "4.000",
+                                                                                                      "4",
+                                                                                                      "1") ",\n" JSON("calls",
+                                                                                                                      JSON_TOTAL(
+                                                                                                                          "1"),
+                                                                                                                      "1",
+                                                                                                                      "1",
+                                                                                                                      "1.000",
+                                                                                                                      "1",
+                                                                                                                      "1") "}}]}\n");
+    ut_record_free(r);
+}
+
 Test(record, order_of_merging_does_not_matter)
 {
     struct ut_record *one = merge_all(RANKS, 1), *other = merge_all(RANKS, 7);
