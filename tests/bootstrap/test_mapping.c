@@ -189,6 +189,12 @@ Test(pmi1, values_are_found_by_whole_keys)
     cr_assert_eq(ut_job_pmi1_value(line, "port", value, 5), 0);
     cr_assert_str_eq(value, "0aff");
     cr_assert_eq(ut_job_pmi1_value(line, "port", value, 4), -EMSGSIZE);
+    cr_assert_eq(ut_job_pmi1_value("a\n b=1\nc=\n", "b", value, sizeof(value)), 0);
+    cr_assert_str_eq(value, "1");
+    cr_assert_eq(ut_job_pmi1_value("a\n b=1\nc=\n", "c", value, 1), 0, "an empty value");
+    cr_assert_str_eq(value, "");
+    cr_assert_eq(ut_job_pmi1_value("ab=1", "b", value, sizeof(value)), -ENOENT);
+    cr_assert_eq(ut_job_pmi1_value("rc", "rc", value, sizeof(value)), -ENOENT);
 }
 
 Test(pmi1, bytes_survive_the_digits)
@@ -208,6 +214,23 @@ Test(pmi1, bytes_survive_the_digits)
     cr_assert_eq(ut_job_pmi1_decode("0g", out, sizeof(out), &size), -EINVAL);
     cr_assert_eq(ut_job_pmi1_decode("", out, sizeof(out), &size), 0);
     cr_assert_eq(size, 0);
+}
+
+Test(pmi1, other_characters_are_no_digits)
+{
+    static const char digits[] = "0123456789abcdef";
+    unsigned char byte;
+    size_t size;
+
+    for (int c = 1; c < 256; c++) {
+        const char *digit = strchr(digits, c);
+        int value = digit ? (int)(digit - digits) : 0, rc = digit ? 0 : -EINVAL;
+        const char low[] = {'7', (char)c, '\0'}, high[] = {(char)c, '7', '\0'};
+        cr_assert_eq(ut_job_pmi1_decode(low, &byte, 1, &size), rc, "%d", c);
+        cr_assert(rc != 0 || byte == (7 << 4 | value), "%d", c);
+        cr_assert_eq(ut_job_pmi1_decode(high, &byte, 1, &size), rc, "%d", c);
+        cr_assert(rc != 0 || byte == (value << 4 | 7), "%d", c);
+    }
 }
 
 Test(root, three_forms)
