@@ -68,14 +68,15 @@ static const char *rank_of(utofu_vcq_id_t id, char *buf, size_t size)
  * for completions". */
 static void describe_outstanding(const struct outstanding *all, char *buf, size_t size)
 {
+    unsigned int n = all->communications ? all->communications : all->messages;
     char rank[48], others[64] = "";
 
     if (all->links > 1)
-        snprintf(others, sizeof(others), ", and to %u other VCQs", all->links - 1);
-    snprintf(buf, size, "%u %s%s to VCQ %016llx%s%s; that connection waits for %s",
-             all->communications ? all->communications : all->messages,
-             all->communications ? "communication" : "message of the library",
-             (all->communications ? all->communications : all->messages) == 1 ? "" : "s",
+        snprintf(others, sizeof(others), ", and to %u other VCQ%s", all->links - 1,
+                 all->links == 2 ? "" : "s");
+    snprintf(buf, size, "%u %s%s%s to VCQ %016llx%s%s; that connection waits for %s", n,
+             all->communications ? "communication" : "message", n == 1 ? "" : "s",
+             all->communications ? "" : " of the library",
              (unsigned long long)all->most_loaded->peer,
              rank_of(all->most_loaded->peer, rank, sizeof(rank)), others,
              ut_link_wait_reason(all->most_loaded, &all->load));
