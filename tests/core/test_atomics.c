@@ -117,6 +117,7 @@ static void execute(void)
 
     cr_assert(asked.rmt % 8 == 0 && asked.result == &answers[SLOT] && asked.lkey == LKEY);
     cr_assert(asked.rkey == RKEY && asked.cookie == ut_cookie(UT_COOKIE_SLOT, SLOT));
+    cr_assert(asked.op == PROV_ATOMIC_FADD || asked.op == PROV_ATOMIC_CSWAP);
     if (asked.op == PROV_ATOMIC_FADD)
         *word += asked.operand;
     else if (old == asked.compare)
@@ -231,6 +232,8 @@ static void check_operator(uint32_t op, unsigned int size, unsigned int offset, 
     bool native = size == 8 && (op == UTOFU_ARMW_OP_ADD || op == UT_ARMW_OP_CSWAP);
     struct utofu_mrq_notice n;
 
+    if (op == UT_ARMW_OP_CSWAP && !disturb)
+        slot->desc.compare = word_at(word, size);
     cr_assert_eq(ut_post_armw(&to_peer, slot), UT_POSTED);
     cr_assert(slot->state == UT_SLOT_POSTED && slot->stage == UT_STAGE_DATA && slot->tcq_ready);
     cr_assert(asked.flags == PROV_SIGNAL && to_peer.unordered_out == 1);

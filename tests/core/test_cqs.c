@@ -96,6 +96,8 @@ Test(cqs, a_number_belongs_to_one_cq)
             for (unsigned int number = 0; number < 12 + cqs; number++)
                 found += ut_cq_of_number(&process, tni, number) >= 0;
             cr_assert_eq(found, cqs, "%u of %u, %u processes", found, cqs, ppn);
+            for (unsigned int id = cqs; id < 2 * cqs; id++)
+                cr_assert_eq(ut_cq_number(&process, tni, id), 12 + id, "of nobody");
         }
     }
 }
@@ -252,6 +254,7 @@ Test(cqs, of_a_process_follow_from_the_map)
         {"7,9", "0", "0", 1, 2, NO_LIST("7,9", "1")},
         {"7,9x", "0", "0", 0, 2, NO_LIST("7,9x", "0")},
         {"7,", "0", "0", 0, 2, NO_LIST("7,", "0")},
+        {"7,/8", "0", "0", 0, 2, NO_LIST("7,/8", "0")},
         {"0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15", "0", "0", 0, 1,
          "0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 0 0"},
         {"0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16", "0", "0", 0, 1,

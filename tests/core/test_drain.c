@@ -213,6 +213,7 @@ static const struct {
     {{0, 0, 0}, 1, -1, false, "1 message of the library to VCQ %s"},
     {{0, 0, 0}, 2, 5, true, "2 messages of the library to VCQ %s (rank 5)"},
     {{0, 0, 1}, 1, -1, false, "1 communication to VCQ %s, and to 1 other VCQ"},
+    {{1, 0, 0}, 1, -1, false, "1 communication to VCQ %s"},
 };
 
 static void check_text(unsigned int i)
