@@ -379,6 +379,7 @@ Test(atomics, repetition_that_is_refused_again_waits_or_fails)
         {0, -ENOTCONN, 0, false}, /* the new connection does it */
         {0, -EACCES, UTOFU_ERR_MRQ_RMT_MEMORY, false},
         {0, -EINVAL, UTOFU_ERR_MRQ_RMT_MEMORY, false},
+        {0, -EPERM, UTOFU_ERR_MRQ_RMT_MEMORY, false},
         {UTOFU_ERR_MRQ_OTHER, 0, UTOFU_ERR_MRQ_OTHER, false},
         {UTOFU_ERR_MRQ_RMT_LENGTH, 0, UTOFU_ERR_MRQ_RMT_LENGTH, false},
     };

@@ -3,11 +3,14 @@
 #include "util/lock.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "util/clock.h"
@@ -17,6 +20,31 @@ TestSuite(lock);
 enum { MANY = 300, THREADS = 2, ROUNDS = 10000000, SHORT_WAIT = 4096, LONG_WAIT = 20000 };
 
 static struct ut_lock lock;
+
+/* The system's calls. */
+static bool barriers_are_forbidden;
+static unsigned int num_sleeps;
+static uint64_t slept_ns;
+
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, int command, unsigned int flags, int cpu);
+long __wrap_syscall(long number, int command, unsigned int flags, int cpu)
+{
+    if (barriers_are_forbidden && number == SYS_membarrier) {
+        errno = EPERM;
+        return -1;
+    }
+    return __real_syscall(number, command, flags, cpu);
+}
+
+int __wrap_nanosleep(const struct timespec *t, struct timespec *left);
+int __wrap_nanosleep(const struct timespec *t, struct timespec *left)
+{
+    (void)left;
+    num_sleeps++;
+    slept_ns = (uint64_t)t->tv_sec * 1000000000 + (uint64_t)t->tv_nsec;
+    return 0;
+}
 
 static void take(void)
 {
@@ -153,6 +181,20 @@ Test(lock, has_no_owner_without_membarrier)
     in_another_thread(expect_no_lock);
     ut_unlock(&lock);
     in_another_thread(expect_a_lock);
+}
+
+/* The program has forbidden membarrier() by seccomp: the store of the owner is waited for, and no
+ * lock gets an owner any more. */
+Test(lock, is_taken_a_millisecond_later_where_membarrier_is_forbidden)
+{
+    open_locks();
+    barriers_are_forbidden = true;
+    in_another_thread(take);
+    cr_assert(num_sleeps == 1 && slept_ns == 1000000);
+    cr_assert_eq(lock.owner, 0);
+    in_another_thread(take_often);
+    take_often();
+    cr_assert(num_sleeps == 1 && lock.owner == 0);
 }
 
 Test(lock, a_child_is_an_owner_of_its_own)
