@@ -178,12 +178,28 @@ struct map {
     const char *result;
 };
 
+/* With the map of Fugaku: the maximum of any node, and its share of the gates. */
+static uint32_t most_of_any_node, gates_for;
+
+uint32_t __wrap_ut_job_max_per_node(void);
+uint32_t __wrap_ut_job_max_per_node(void)
+{
+    return most_of_any_node;
+}
+
+void __wrap_ut_vbg_id_share_gates(unsigned int processes);
+void __wrap_ut_vbg_id_share_gates(unsigned int processes)
+{
+    gates_for = processes;
+}
+
 /* In a process of its own: the CQs, and how many are reserved; or the line of the refusal. */
 static void print_cqs(const struct map *m)
 {
     struct ut_job_info job = {.local_rank = m->local_rank, .local_size = m->local_size};
-    struct ut_process process = {.job = &job};
+    struct ut_process process = {.job = &job, .num_cqs = 5};
 
+    most_of_any_node = m->local_size;
     if (*m->map)
         setenv("UTOFU_CQ_MAP", m->map, 1);
     setenv("UTOFU_NUM_EXCLUSIVE_CQS", m->exclusive, 1);
@@ -196,6 +212,8 @@ static void print_cqs(const struct map *m)
     for (unsigned int i = 0; i < process.num_cqs; i++)
         printf("%u ", process.cq_ids[i]);
     printf("%u %u", process.num_exclusive, process.num_session);
+    if (process.fugaku_cqs || gates_for > 0)
+        printf(" fugaku %u %u", process.most_local, gates_for);
 }
 
 static const char *cqs_of(const struct map *m)
@@ -244,6 +262,17 @@ Test(cqs, of_a_process_follow_from_the_map)
         {"stride:16", "0", "0", 256, 257,
          "utofu: error: [rank ?, process] local rank 256 is too many for 16 CQs each (CQ ids end "
          "at 4095)"},
+        {"stride:1", "0", "0", 4095, 4096, "4095 0 0"},
+        {"stride:1", "0", "0", 4096, 4097,
+         "utofu: error: [rank ?, process] local rank 4096 is too many for 1 CQs each (CQ ids end "
+         "at 4095)"},
+        {"fugaku", "0", "0", 0, 1, "0 1 2 3 4 5 6 7 8 0 0 fugaku 1 1"},
+        {"fugaku", "0", "0", 1, 2, "4 5 6 7 0 0 fugaku 2 2"},
+        {"fugaku", "0", "0", 47, 48, "141 142 143 0 0 fugaku 48 48"},
+        {"fugaku", "0", "0", 0, 49,
+         REFUSED "fugaku is for at most 48 processes on a node, and this job has 49; use auto"},
+        {":", "0", "0", 0, 1, REFUSED ":: use auto, fugaku, stride:N or lists of CQ ids"},
+        {"/1", "0", "0", 1, 2, REFUSED "/1: use auto, fugaku, stride:N or lists of CQ ids"},
         {"nonsense", "0", "0", 0, 1,
          REFUSED "nonsense: use auto, fugaku, stride:N or lists of CQ ids"},
         {"7", "0", "0", 0, 1, "7 0 0"},

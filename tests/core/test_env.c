@@ -25,6 +25,8 @@ Test(env, mrq_entries_are_rounded_to_the_nearest_size)
                 {"5120", 8192},
                 {"5119", 2048},
                 {"2ki", 2048},
+                {"4Ki", 2048},
+                {"5Ki", 8192},
                 {"128Ki", 131072},
                 {"2MI", 2097152},
                 {"9999999", 2097152},
@@ -78,6 +80,9 @@ Test(env, choices_and_ranges_are_kept)
     cr_assert(parse(UT_ENV_PROGRESS_THREAD, "off", &v) == 0 && v == 0);
     cr_assert(parse(UT_ENV_CHECK, "off", &v) == 0 && v == 0, "0|1|...: also other words");
     cr_assert(parse(UT_ENV_CHECK, "true", &v) == 0 && v == 1);
+    cr_assert(parse(UT_ENV_CHECK, "false", &v) == 0 && v == 0);
+    cr_assert(parse(UT_ENV_PROGRESS_THREAD, "false", &v) == 0 && v == 0);
+    cr_assert(parse(UT_ENV_PROGRESS_THREAD, "1", &v) == 0 && v == 1);
     cr_assert(parse(UT_ENV_SHM_MAP, "yes", &v) == 0 && v == 1);
     cr_assert(parse(UT_ENV_CHECK, "abort", &v) == 0 && v == 2);
     cr_assert_neq(parse(UT_ENV_LOG_LEVEL, "yes", &v), 0);

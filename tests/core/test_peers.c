@@ -42,7 +42,7 @@ static struct ut_process process = {.job = &info,
                                     .pid_ns = 1,
                                     .net_ns = 2};
 static uint32_t answers;
-static bool layout_is_known = true;
+static bool layout_is_known = true, layout_is_cyclic;
 static const char *reason; /* why a rank is absent */
 
 int __wrap_ut_job_lookup(uint32_t rank, void *record, size_t *size, int wait_ms);
@@ -62,7 +62,10 @@ int64_t __wrap_ut_job_rank_at(uint32_t node, uint32_t local_rank)
 {
     bool is = layout_is_known && node < SIZE / PER_NODE && local_rank < PER_NODE;
 
-    return is ? (int64_t)node * PER_NODE + local_rank : -ENOENT;
+    if (!is)
+        return -ENOENT;
+    return layout_is_cyclic ? (int64_t)local_rank * (SIZE / PER_NODE) + node
+                            : (int64_t)node * PER_NODE + local_rank;
 }
 
 uint32_t __wrap_ut_job_num_answers(void);
@@ -680,11 +683,40 @@ Test(peers, node_of_a_rank)
     cr_assert_eq(ut_peers_node_of(3, &node), -ESHUTDOWN);
 }
 
+Test(peers, node_of_a_rank_by_a_cyclic_layout)
+{
+    uint32_t node;
+
+    layout_is_cyclic = true;
+    for (uint32_t rank = 1; rank < SIZE; rank++) {
+        ranks[rank].rc = -ESHUTDOWN;
+        node = 99;
+        cr_assert(ut_peers_node_of(rank, &node) == 0 && node == rank % 3, "%u", rank);
+    }
+    layout_is_known = false;
+    cr_assert_eq(ut_peers_node_of(3, &node), -ESHUTDOWN);
+}
+
+/* Nodes have other numbers by UTOFU_NODE, except those that utofurun has given. */
+Test(peers_by_variables, node_of_a_rank_by_the_layout_of_utofurun)
+{
+    uint32_t node;
+
+    setenv("UTOFU_NODE", "0", 1);
+    open_all();
+    ranks[3].rc = -ESHUTDOWN;
+    cr_assert_eq(ut_peers_node_of(3, &node), -ESHUTDOWN);
+    info.launcher = "utofurun";
+    cr_assert(ut_peers_node_of(3, &node) == 0 && node == 1);
+}
+
 /* usleep() of the library */
+static unsigned int num_sleeps;
 int __wrap_usleep(useconds_t us);
 int __wrap_usleep(useconds_t us)
 {
     cr_assert_eq(us, 1000);
+    num_sleeps++;
     fake_clock_pass_ms(us < 1000 ? 1 : us / 1000);
     return 0;
 }
@@ -701,9 +733,11 @@ Test(peers_by_variables, node_that_stays_unknown)
     open_all();
     info.num_nodes = 0;
     ranks[3].rc = NOT_YET;
+    fake_clock_align();
     uint64_t before = fake_clock_ms();
     cr_assert_eq(ut_peers_node_of(3, &node), NOT_YET);
-    cr_assert(fake_clock_ms() - before >= 10000 && fake_clock_ms() - before < 10200);
+    cr_assert_eq(fake_clock_ms() - before, 10000);
+    cr_assert_gt(num_sleeps, 9900);
     CHECK_LOG(NODE_UNKNOWN("3", "that process has not called the library yet, or the launcher has "
                                 "not said so")
                   NODE_UNKNOWN("6", "that process has not called the library yet, or the launcher "
