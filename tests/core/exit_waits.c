@@ -53,6 +53,7 @@ void __wrap_ut_vcq_for_each(void (*visit)(struct ut_vcq *vcq, void *arg), void *
     }
     __real_ut_vcq_for_each(visit, arg);
     if (drains) {
+        CHECK(ut_is_locked(&ut_vcq_at(handle)->lock) == (release_ms == 0)); /* the call goes on */
         printf("%u ms", pauses);
         fflush(stdout);
     }
