@@ -113,6 +113,36 @@ Test(env, what_is_allowed_can_be_told)
     cr_assert_str_eq(text, "one of auto" PROV_CHOICES);
     ut_env_allowed(ut_env_get(UT_ENV_SHAPE), text, sizeof(text));
     cr_assert_str_eq(text, "a text");
+    ut_env_allowed(ut_env_get(UT_ENV_SWAP_PROTECT), text, sizeof(text));
+    cr_assert_str_eq(text, "an integer");
+    ut_env_allowed(ut_env_get(UT_ENV_PROGRESS_THREAD), text, sizeof(text));
+    cr_assert_str_eq(text, "0 or 1");
+    ut_env_allowed(ut_env_get(UT_ENV_JOB_KEY), text, sizeof(text));
+    cr_assert_str_eq(text, "32 to 128 hexadecimal digits");
+}
+
+Test(env, choices_lists_and_options_are_told)
+{
+    const struct ut_env_entry *mrq = ut_env_get(UT_ENV_NUM_MRQ_ENTRIES),
+                              *list = ut_env_get(UT_ENV_LOG_CATEGORY),
+                              *tune = ut_env_get(UT_ENV_VERBS_TUNE);
+    char text[1000], expected[1000] = "name=value with commas between; the names are ";
+    const char *between = "";
+
+    ut_env_allowed(mrq, text, sizeof(text));
+    cr_assert(strncmp(text, "a number or one of ", 19) == 0 &&
+              strcmp(text + 19, mrq->choices) == 0);
+    ut_env_allowed(list, text, sizeof(text));
+    cr_assert(strncmp(text, "a list of ", 10) == 0 && strcmp(text + 10, list->choices) == 0);
+    for (int i = 0; i < UT_ENV_COUNT; i++) {
+        const struct ut_env_entry *e = ut_env_get((enum ut_env_id)i);
+        if (e->variable != tune)
+            continue;
+        strcat(strcat(expected, between), e->name);
+        between = ", ";
+    }
+    ut_env_allowed(tune, text, sizeof(text));
+    cr_assert_str_eq(text, expected);
 }
 
 Test(env, every_entry_says_what_it_is)

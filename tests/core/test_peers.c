@@ -581,6 +581,33 @@ Test(peers, unreachable_on_this_host)
                                      "job"));
 }
 
+/* Each provider that both processes have, in the order of the registry, also the last one. */
+Test(peers, owner_is_reached_by_the_first_provider_of_both)
+{
+    static const struct {
+        bool has[3];
+        int index;
+        uint8_t number;
+    } all[] = {
+        {{true, true, true}, PROV_INDEX_verbs, VERBS},
+        {{true, true, false}, PROV_INDEX_verbs, VERBS},
+#ifdef PROV_WITH_OFI
+        {{true, false, true}, PROV_INDEX_ofi, OFI},
+#endif
+        {{false, false, false}, -1, 0}
+    };
+    struct ut_address_record r = record_of(2);
+
+    put_record(2, &r, (const uint8_t[3]){SHM, VERBS, OFI});
+    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
+        for (int k = 0; k < PROV_COUNT; k++)
+            process.prov[k] = all[i].has[k] ? &some : NULL;
+        cr_assert_eq(find(1, 0), all[i].index < 0 ? -EHOSTUNREACH : 0, "%zu", i);
+        if (all[i].index >= 0)
+            check_peer(2, all[i].index, all[i].number);
+    }
+}
+
 static void check_container(uint32_t pid_ns, uint32_t net_ns, bool has_verbs, const char *line)
 {
     struct ut_address_record r = record_of(2);
