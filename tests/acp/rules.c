@@ -1382,6 +1382,31 @@ static void lost_processes_end_the_job(void)
     end();
 }
 
+/* The first of the two barriers at the end is one in which all take part: who waits in it is told
+ * of a process that has ended. */
+static uint64_t epoch_of_end;
+
+static void lose_first_partner(int64_t us)
+{
+    (void)us;
+    CHECK(num_flying() > 0 && al.epoch == epoch_of_end + 1);
+    end_flying(0, UTOFU_ERR_MRQ_PEER);
+}
+
+static void finalize_beside_a_death(void)
+{
+    epoch_of_end = al.epoch;
+    at_wait = lose_first_partner;
+    acp_finalize();
+}
+
+static void a_death_before_the_end_is_noticed(void)
+{
+    begin();
+    CHECK(ends_job(finalize_beside_a_death, "rank 2 has ended or cannot be reached"));
+    end();
+}
+
 static void see_abort(void)
 {
     automatic = true;
@@ -2149,6 +2174,7 @@ int main(void)
     long_copies_look_at_the_clock();
     extents_begin_where_memory_does();
     lost_processes_end_the_job();
+    a_death_before_the_end_is_noticed();
     jobs_are_ended();
     barriers_check_what_arrives();
     regions_are_registered();

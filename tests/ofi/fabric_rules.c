@@ -1432,8 +1432,10 @@ static int open_passive_endpoint(struct fid_fabric *fabric, struct fi_info *info
 static int open_one_endpoint(struct fid_domain *domain, struct fi_info *info, struct fid_ep **made,
                              void *context)
 {
-    (void)domain, (void)info, (void)made, (void)context;
+    (void)domain, (void)made, (void)context;
     opened++;
+    /* the one held fi_info is of one endpoint at a time */
+    CHECK(num_locks_held == (info->ep_attr->type == FI_EP_RDM));
     return endpoint_rc;
 }
 

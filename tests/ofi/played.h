@@ -150,6 +150,7 @@ enum { SHARED, CONTROL_LOCK, REGIONS, LOCKS };
 
 static bool guards_locks; /* while the test itself changes nothing */
 static bool held[LOCKS], is_summed[LOCKS];
+static int num_locks_held; /* of all */
 static uint64_t lock_sums[LOCKS];
 
 int __real_pthread_mutex_lock(pthread_mutex_t *lock);
@@ -242,6 +243,7 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *lock)
 {
     int rc = __real_pthread_mutex_lock(lock);
 
+    num_locks_held++;
     note_locked(lock);
     return rc;
 }
@@ -250,8 +252,10 @@ int __wrap_pthread_mutex_trylock(pthread_mutex_t *lock)
 {
     int rc = __real_pthread_mutex_trylock(lock);
 
-    if (rc == 0)
+    if (rc == 0) {
+        num_locks_held++;
         note_locked(lock);
+    }
     return rc;
 }
 
@@ -266,6 +270,7 @@ int __wrap_pthread_mutex_unlock(pthread_mutex_t *lock)
         if (guards_locks)
             lock_sums[n] = sum_protected(n);
     }
+    num_locks_held--;
     return __real_pthread_mutex_unlock(lock);
 }
 

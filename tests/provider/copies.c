@@ -67,9 +67,15 @@ static bool really_has_avx2(void)
 #    define __get_cpuid_count         read_cpuid_count
 #    define __builtin_cpu_supports(x) cpu_supports(x)
 #    define __builtin_cpu_init()      ((void)cpu_now.asked++)
+/* The processor keeps stores in order anyway, and the compiler if they are releases. */
+static unsigned int num_stores, num_releases;
+#    define __atomic_store_n(at, value, order)                                                     \
+        (num_stores++, num_releases += (order) == __ATOMIC_RELEASE,                                \
+         __atomic_store_n(at, value, order))
 #    include "../../provider/common/atomic_width.c"
 #    include "../../provider/common/copy_ordered.c"
 #    undef __builtin_cpu_supports
+#    undef __atomic_store_n
 
 /*
  * What CPUs do at once
@@ -288,6 +294,39 @@ static bool is_in_pieces(size_t at, size_t size)
     return at % 8 == 0 && size % 8 == 0 && size > 8 && at % 64 + size <= 64;
 }
 
+/* Each word that is stored at once may be what a reader polls. */
+static void words_are_released(void)
+{
+    static const struct {
+        size_t at, size;
+        unsigned int width, stores;
+    } cases[] = {{0, 1, 16, 1}, {2, 2, 16, 1},   {4, 4, 16, 1},  {8, 8, 16, 1},
+                 {3, 8, 16, 1}, {8, 24, 16, 1},  {8, 32, 16, 2}, {0, 24, 16, 1},
+                 {0, 24, 8, 1}, {16, 32, 16, 0}, {0, 256, 8, 1}, {8, 256, 8, 2}};
+    uint64_t word = 3;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        prov_atomic_widths.store = (uint8_t)cases[i].width;
+        num_stores = num_releases = 0;
+        prov_copy_ordered(area + PROV_TOFU_LINE + cases[i].at, from, cases[i].size);
+        if (num_stores != cases[i].stores)
+            printf("%zu bytes at %zu: %u words\n", cases[i].size, cases[i].at, num_stores);
+        CHECK(num_stores == cases[i].stores && num_releases == num_stores);
+    }
+    num_stores = num_releases = 0;
+    copy_sse(area, from, (size_t)3 * PROV_TOFU_LINE);
+    CHECK(num_stores == 6 && num_releases == 6);
+    prov_move_word(area, &word);
+    CHECK(num_stores == 7 && num_releases == 7 && area[0] == 3);
+}
+
+static void single_words_are_known(void)
+{
+    for (size_t at = 0; at <= 16; at++)
+        for (size_t size = 0; size <= 17; size++)
+            CHECK(prov_is_word(area + at, size) == (at % 8 == 0 && size == 8));
+}
+
 static void copies_are_in_order(void)
 {
     static const size_t places[] = {0, 1, 4, 8, 24, 32, 40, 63, 250};
@@ -383,6 +422,8 @@ int main(void)
     CHECK(sigaction(SIGTRAP, &action, NULL) == 0);
     wrong_copies_are_seen();
     copies_are_in_order();
+    words_are_released();
+    single_words_are_known();
     overlapping_ranges_are_moved();
     return 0;
 }
