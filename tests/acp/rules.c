@@ -1368,20 +1368,6 @@ static void lose_rank_2(void)
     finish(0, UTOFU_ERR_MRQ_PEER);
 }
 
-/* A process that has ended ends the job, unless this one leaves anyway. */
-static void lost_processes_end_the_job(void)
-{
-    begin();
-    acp_copy(starter(2, 0), own, 8, ACP_HANDLE_NULL);
-    CHECK(ends_job(lose_rank_2, "rank 2 has ended or cannot be reached, so the job ends"));
-    al.leaving = true;
-    finish(0, UTOFU_ERR_MRQ_PEER);
-    settle_by_hand();
-    CHECK(!strstr(all_lines, "has ended") && al_queue_idle());
-    al.leaving = false;
-    end();
-}
-
 /* The first of the two barriers at the end is one in which all take part: who waits in it is told
  * of a process that has ended. */
 static uint64_t epoch_of_end;
@@ -1400,9 +1386,17 @@ static void finalize_beside_a_death(void)
     acp_finalize();
 }
 
-static void a_death_before_the_end_is_noticed(void)
+/* A process that has ended ends the job, unless this one leaves anyway. */
+static void lost_processes_end_the_job(void)
 {
     begin();
+    acp_copy(starter(2, 0), own, 8, ACP_HANDLE_NULL);
+    CHECK(ends_job(lose_rank_2, "rank 2 has ended or cannot be reached, so the job ends"));
+    al.leaving = true;
+    finish(0, UTOFU_ERR_MRQ_PEER);
+    settle_by_hand();
+    CHECK(!strstr(all_lines, "has ended") && al_queue_idle());
+    al.leaving = false;
     CHECK(ends_job(finalize_beside_a_death, "rank 2 has ended or cannot be reached"));
     end();
 }
@@ -2174,7 +2168,6 @@ int main(void)
     long_copies_look_at_the_clock();
     extents_begin_where_memory_does();
     lost_processes_end_the_job();
-    a_death_before_the_end_is_noticed();
     jobs_are_ended();
     barriers_check_what_arrives();
     regions_are_registered();

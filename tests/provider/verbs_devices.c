@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <rdma/rdma_cma.h>
-#include <stdarg.h>
 #include <sys/resource.h>
 
 #include "../harness/check.h"
@@ -327,22 +326,6 @@ static const char *env_str(enum ut_env_id id)
     return id == UT_ENV_VERBS_DEVICES ? listed : listed_subnets;
 }
 
-static char lines[1 << 16];
-
-static void __attribute__((format(printf, 3, 4)))
-note_line(enum ut_log_level level, const char *category, const char *format, ...)
-{
-    size_t used = strlen(lines);
-    va_list args;
-
-    CHECK(strcmp(category, "verbs") == 0);
-    va_start(args, format);
-    used += (size_t)snprintf(lines + used, sizeof(lines) - used, "%c: ", "-EWID"[level]);
-    used += (size_t)vsnprintf(lines + used, sizeof(lines) - used, format, args);
-    snprintf(lines + used, sizeof(lines) - used, "\n");
-    va_end(args);
-}
-
 static bool is_valid(void)
 {
     return !subnets_are_wrong;
@@ -600,17 +583,8 @@ static void give_memory(void *at)
     free(at);
 }
 
-#undef ut_error
-#undef ut_warn
-#undef ut_info
-#undef ut_debug
-#undef ut_log_at
+#include "noted_lines.h"
 #undef ibv_query_port
-#define ut_log_at               note_line
-#define ut_error(category, ...) note_line(UT_LOG_ERROR, category, __VA_ARGS__)
-#define ut_warn(category, ...)  note_line(UT_LOG_WARNING, category, __VA_ARGS__)
-#define ut_info(category, ...)  note_line(UT_LOG_INFO, category, __VA_ARGS__)
-#define ut_debug(category, ...) note_line(UT_LOG_DEBUG, category, __VA_ARGS__)
 #define ut_env_num              env_num
 #define ut_env_str              env_str
 #define ut_fd_mark_ours         mark_ours
@@ -725,13 +699,6 @@ static void close_now(const char *what)
                pds, channels, ids, datagrams);
     CHECK(!opens && !pds && !channels && !ids && !datagrams);
     CHECK(own.num_ports == 0 && own.num_devices == 0);
-}
-
-static bool said(const char *text)
-{
-    if (!strstr(lines, text))
-        printf("wanted: %s\nsaid:\n%s", text, lines);
-    return strstr(lines, text);
 }
 
 /* The reason why a port is not used. */
