@@ -76,6 +76,14 @@ static void give_memory(void *at)
     free(at);
 }
 
+static int tables;
+
+static void free_table(struct ut_hash_table *table)
+{
+    tables -= table->buckets != NULL;
+    ut_hash_free(table);
+}
+
 /*
  * The device
  */
@@ -315,6 +323,7 @@ static bool memory_is_mapped(const void *at, size_t size, bool write)
 }
 
 #undef ibv_reg_mr
+#define ut_hash_free             free_table
 #define ibv_create_qp_ex         create_qp
 #define ibv_qp_to_qp_ex          extend
 #define ibv_reg_mr               reg_memory
@@ -449,8 +458,11 @@ static void queues_have_sizes(void)
               own_ep.bounce_count == VP_BOUNCE_SLOTS);
         for (unsigned int k = 0; k < VP_BOUNCE_SLOTS; k++)
             CHECK(own_ep.bounce_free[k] == k);
+        CHECK(ut_hash_reserve(&own_ep.by_qp) && ut_hash_reserve(&own_ep.by_origin));
+        tables = 2;
         CHECK(own_ep.bounce_mr->length >= (VP_BOUNCE_SLOTS + 1) * (size_t)PROV_MSG_MAX);
         vp_queues_close(&own_ep);
+        CHECK(tables == 0);
         check_nothing_left();
     }
 }
@@ -620,11 +632,9 @@ static void receives_grow(void)
 {
     static const struct {
         uint32_t max, depths[4];
-    } cases[] = {{512, {128, 256, 512, 512}},
-                 {510, {128, 256, 510, 510}},
-                 {520, {130, 260, 520, 520}},
-                 {200, {128, 200, 200, 200}},
-                 {100, {100, 100, 100, 100}}};
+    } cases[] = {{512, {128, 256, 512, 512}}, {510, {128, 256, 510, 510}},
+                 {520, {130, 260, 520, 520}}, {200, {128, 200, 200, 200}},
+                 {257, {128, 257, 257, 257}}, {100, {100, 100, 100, 100}}};
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         reset(true);
