@@ -12,6 +12,8 @@ calls of one function, and why there is no line.
 import json
 import os
 import re
+import resource
+import shutil
 import struct
 import subprocess
 import sys
@@ -149,23 +151,28 @@ def frames_of(offsets):
     return [at + 1 + PROGRAM if at < 0x1000 else at for at in offsets]
 
 
-def named(folder, before, wait, tools=True, build_id=ID, modules=()):
-    """How the wait of rank 1 is named that sees the puts of rank 0."""
+def named(folder, before, wait, tools=True, build_id=ID, modules=(), regions=1):
+    """How the wait of rank 1 is named that sees the puts of rank 0, in the last of so many regions around it. The
+    process may have 16 files open."""
     job = recordings.Job(2, HEADER)
     job.modules[1] = [*modules, (PROGRAM, PROGRAM + 0x1000, PROGRAM, build_id, f"{folder}/program"),
                       (LIBRARY, LIBRARY + 0x1000, LIBRARY, b"", f"{folder}/libtofucom.so.1"),
                       (LIBC, LIBC + 0x1000, LIBC, b"", f"{folder}/libc.so.6")]
-    thread = job.threads[1].region("all", at=100)
+    thread = job.threads[1]
+    for region in range(regions):
+        thread.region(f"r{region}", at=100)
     for number in range(6):
         at = 10000 * (number + 1)
         job.threads[0].put((0, 0, 0), (1, 0, 0), 64, 0, stadd=1 << 20, at=at + 500)
         for site, size, later in ((before, 8, 0), (wait, 16, 5000)):
             thread.at_site(*frames_of(site)).comm(recordings.GET, (1, 0, 0), (0, 0, 0), size, 0, at=at + later)
-    thread.at_site().region("all", False, at=90000)
+    for region in range(regions):
+        thread.at_site().region(f"r{region}", False, at=90000)
     path = f"{folder}:{os.environ['PATH']}" if tools else f"{folder}/nothing"
     run = subprocess.run([MODEL, "-m", f"{MACHINES}/tofud.toml", "--json", *job.write(folder)], cwd=folder, check=True,
-                         stdout=subprocess.PIPE, text=True, timeout=60, env={**os.environ, "PATH": path})
-    at = json.loads(run.stdout)["regions"][0]["concluded_at"]
+                         stdout=subprocess.PIPE, text=True, timeout=60, env={**os.environ, "PATH": path},
+                         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (16, 16)))
+    at = json.loads(run.stdout)["regions"][-1]["concluded_at"]
     found = re.fullmatch(r"rank 1, before its get of 16 B to rank 0 \(call \d+\)(?:, at (.*))?", at)
     return (found[1] or "").replace(os.fspath(folder), "HERE") if found else at
 
@@ -186,11 +193,20 @@ def main():
         check("no tool", named(folder, [], [STEP_10], tools=False),
               "program+0x10 (install addr2line, of binutils or elfutils, for the line)")
         write_tool(folder, "eu-addr2line")
+        elsewhere = os.environ["PATH"]
+        os.environ["PATH"] = f"{folder}/commands"
+        (folder / "commands").mkdir()
+        for command in ("sh", "grep", "dirname", "basename", "sed", "tr"):
+            (folder / "commands" / command).symlink_to(shutil.which(command, path=elsewhere))
+        check("forty times elfutils' tool, without the other", named(folder, [], [STEP_10], regions=40),
+              "src/a.c:10 in step")
+        os.environ["PATH"] = elsewhere
         (folder / "addr2line").symlink_to("/bin/false")
         check("elfutils' tool", named(folder, [], [STEP_10]), "src/a.c:10 in step")
         (folder / "addr2line").unlink()
         write_tool(folder, "addr2line")
         (folder / "eu-addr2line").unlink()
+        check("forty times a line", named(folder, [STEP_10], [STEP_20], regions=40), "src/a.c:10 to 20 in step")
         for name, before, wait, text in PLACES:
             check(name, named(folder, before, wait), text)
         check("a module without a build id is any file", named(folder, [], [STEP_10], build_id=b""),
