@@ -142,8 +142,11 @@ class TwoCounters(recordings.Job):
 
 
 def ticks_of_two_hosts(header):
+    """Ranks 1 and 3 have two VCQs in session mode each, whose puts were started in turn."""
     job = TwoCounters(6, header)
-    job.session[1, 0, 0] = job.session[3, 0, 0] = recordings.SESSION
+    tnis = (2, 0)
+    for rank in (1, 3):
+        job.session.update({(rank, tni, 0): recordings.SESSION for tni in tnis})
 
     def ticks(rank, ns):
         return ns * (5, 4, 1)[rank % 3] // (2, 1, 1)[rank % 3]
@@ -152,13 +155,15 @@ def ticks_of_two_hosts(header):
             ns = 60000 * (i + 1) + 1000 * rank
             thread.put((rank, int(rank in (1, 3)), 0), ((rank + 1) % 6, 0, 0), 500 * i, 0, stadd=rank << 20,
                        compute=1000 * rank, at=ticks(rank, ns))
-            if rank in (1, 3):
-                thread.put((rank, 0, 0), ((rank + 2) % 6, 0, 0), 64, 0, stadd=1 << 30, at=ticks(rank, ns + 2500))
-                thread.content += bytes([recordings.STARTED]) + thread.define_vcq((rank, 0, 0)) \
-                    + struct.pack("<Q", ticks(rank, ns + 7000))
+            for tni in tnis if rank in (1, 3) else ():
+                thread.put((rank, tni, 0), ((rank + 2) % 6, 0, 0), 64 + tni, 0, stadd=tni + 1 << 30,
+                           at=ticks(rank, ns + 2500))
+            for tni in tnis if rank in (1, 3) else ():
+                thread.content += bytes([recordings.STARTED]) + thread.define_vcq((rank, tni, 0)) \
+                    + struct.pack("<Q", ticks(rank, ns + 7000 + 2000 * tni))
                 thread.records += 1
-            if rank in (0, 2):
-                thread.put((rank, 0, 0), (rank + 1, 0, 0), 8, 0, sps=1, at=ticks(rank, ns + 6000))
+            for tni in tnis if rank in (0, 2) else ():
+                thread.put((rank, 0, 0), (rank + 1, tni, 0), 8, 0, sps=1, at=ticks(rank, ns + 6000))
             thread.region("r", at=ticks(rank, ns + 30000)).region("r", False, at=ticks(rank, ns + 31000))
     return job
 
