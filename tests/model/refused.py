@@ -70,8 +70,8 @@ def calls():
     yield "a call at site 0, which is unknown", bytes([AT, 0, SEEN]) + TIME + bytes(2), 2
 
 
-def head(version=recordings.VERSION, rank=0, size=1, name=b"", ticks=0, first=bytes(16)):
-    return number(version) + number(rank) + number(size) + number(len(name)) + name + bytes(14) + b"\0" \
+def head(version=recordings.VERSION, rank=0, size=1, name=b"", ticks=0, first=bytes(16), coords=bytes(6)):
+    return number(version) + number(rank) + number(size) + number(len(name)) + name + bytes(8) + coords + b"\0" \
         + number(ticks) + first + number(0)
 
 
@@ -97,6 +97,8 @@ def files():
     yield "as many ranks as there can be, and one more", whole((b"H", head(size=(1 << 24) + 1)), last)
     for length in (255, 256):
         yield f"a job's name of {length} bytes", whole((b"H", head(name=length * b"n")), last)
+    for coords in ((9, 8, 7, 1, 2, 1), (0, 0, 0, 2, 0, 0), (0, 0, 0, 0, 3, 0), (0, 0, 0, 0, 0, 2)):
+        yield f"a node at {coords}", whole((b"H", head(coords=bytes(coords))), last)
     for ticks in (1, 2):
         yield f"ticks of kind {ticks}", whole((b"H", head(ticks=ticks)), last)
     for first, moment in (((5, 5), (5, 5)), ((5, 5), (4, 5)), ((5, 5), (5, 4)), ((0, 5), (9, 9))):

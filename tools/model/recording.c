@@ -580,6 +580,9 @@ static void take_head(struct reading *r)
     process->file = r->c.path;
     process->host = um_take_word(&r->c, 8);
     um_take_bytes(&r->c, process->coords, 6);
+    if (process->coords[3] > 1 || process->coords[4] > 2 || process->coords[5] > 1)
+        um_cursor_fail(&r->c, "a node with a, b, c = %u,%u,%u, which end at 1, 2, 1",
+                       process->coords[3], process->coords[4], process->coords[5]);
     process->to_realtime = um_take_signed(&r->c);
     process->by_counter = um_take_up_to(&r->c, 1, "kind of ticks");
     process->first = take_moment(r);
