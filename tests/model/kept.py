@@ -523,6 +523,8 @@ def rare_questions(folder, infiniband):
     yield "a fat tree, searched", job, [*tree, "--search", "map,tni,order", "--seconds", "100"]
     job = all_to(lambda r: [(r + k) % 8 for k in (1, 3, 5, 7)], 9000, 8).write(folder, "tree")
     yield "InfiniBand, searched", job, [*infiniband, "--search", "order", "--seconds", "100"]
+    yield "VCQs for each peer, searched: of equal ones the simplest is the first", \
+        special.own_vcqs(HEADER).write(folder, "own"), [*tree, "--search", "tni,order", "--seconds", "100"]
     yield "no time to search", job, ["--search", "tni,order,map", "--seconds", "0"]
     yield "a what-if beside a search", job, ["--what-if", "tni=spread", "--search", "tni", "--seconds", "100"]
     yield "nothing to draw", recordings.Job(2, HEADER).write(folder, "empty"), ["--plot", f"{folder}/empty"]

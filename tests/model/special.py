@@ -175,6 +175,21 @@ def ring_of(ranks, header, a_node=1):
     return job
 
 
+def own_vcqs(header):
+    """Each rank puts to four others, to each from a VCQ of its own, so that other TNIs for peers change nothing."""
+    ranks, peers = 8, (1, 3, 5, 7)
+    job = recordings.Job(ranks, header, coords=lambda r: recordings.coords_of(r * 5 % ranks))
+    for rank, thread in enumerate(job.threads):
+        for cq, by in enumerate(peers):
+            thread.put((rank, 0, cq), ((rank + by) % ranks, 0, 0), 9000, job.flag("TCQ_NOTICE"), stadd=rank << 20)
+        for cq in range(len(peers)):
+            thread.tcq((rank, 0, cq))
+    for rank in range(ranks):
+        for by in peers:
+            job.threads[(rank + by) % ranks].seen(rank << 20, 9000)
+    return job
+
+
 def links_between(a, b):
     """Of neighbouring nodes: x, y, z of which no axis is a torus, a and c with two nodes, b with three in a ring."""
     return sum(abs(p - q) for p, q in zip(a[:3], b[:3])) + sum(p != q for p, q in zip(a[3:], b[3:]))
