@@ -193,10 +193,17 @@ Test(record, text_as_a_whole)
     ut_record_free(r);
 }
 
-#define JSON(name, total, least, rank, mean, most, most_rank)                                      \
-    "  \"" name "\":{" total "\"least\":" least ",\"least_rank\":" rank ",\"mean\":" mean          \
-    ",\"most\":" most ",\"most_rank\":" most_rank "}"
-#define JSON_TOTAL(n) "\"total\":" n ","
+/* total: 0: a counter without one */
+static char *append_json(char *to, const char *name, unsigned int total, unsigned int least,
+                         unsigned int least_rank, const char *mean, unsigned int most,
+                         unsigned int most_rank, const char *behind)
+{
+    to += sprintf(to, "  \"%s\":{", name);
+    if (total)
+        to += sprintf(to, "\"total\":%u,", total);
+    to += sprintf(to, "\"least\":%u,\"least_rank\":%u,\"mean\":%s,", least, least_rank, mean);
+    return to + sprintf(to, "\"most\":%u,\"most_rank\":%u}%s\n", most, most_rank, behind);
+}
 
 /* Without the lines of counters that are 0. */
 static const char *json_of(const struct ut_record *r)
@@ -215,46 +222,25 @@ static const char *json_of(const struct ut_record *r)
 
 Test(record, json_as_a_whole)
 {
+    char want[4000], *to = want;
     struct ut_record *r = merge_all(3, 1);
 
-    cr_assert_str_eq(json_of(r),
-                     "{\"size\":3,\"reported\":3,\"missing\":[],\n\"ranks\":3,\"counters\":{"
-                     "\n" JSON("puts", JSON_TOTAL("71"), "10", "0", "23.667", "50", "2") ",\n" JSON("gets", JSON_TOTAL("21"), "7", "0", "7.000", "7", "0") ",\n" JSON("most_in_mrq", "", "0", "0", "1.000", "2", "2") ",\n" JSON(
-                         "elapsed_us", JSON_TOTAL("15000"),
-                         "4999",
-                         "0", "5000.000",
-                         "5001",
-                         "2") "},\n\"regions\":[\n{\"name\":\"loop\",\"ranks\":3,\"counters\":{"
-                              "\n" JSON("puts", JSON_TOTAL("15"), "5", "0", "5.000", "5",
-                                        "0") ",\n" JSON("elapsed_us", JSON_TOTAL("12"), "2", "0",
-                                                        "4.000", "6",
-                                                        "2") ",\n" JSON("calls", JSON_TOTAL("12"),
-                                                                        "3", "0", "4.000", "5",
-                                                                        "2") "}},\n{\"name\":"
-                                                                             "\"once\",\"ranks\":1,"
-                                                                             "\"counters\":{"
-                                                                             "\n" JSON("puts",
-                                                                                       JSON_TOTAL(
-                                                                                           "5"),
-                                                                                       "5", "1",
-                                                                                       "5.000",
-                                                                                       "5",
-                                                                                       "1") ","
-                                                                                            "\n" JSON("elapsed_us",
-                                                                                                      JSON_TOTAL(
-                                                                                                          "4"),
-                                                                                                      "4",
-                                                                                                      "1",
-                                                                                                      "4.000",
-                                                                                                      "4",
-                                                                                                      "1") ",\n" JSON("calls",
-                                                                                                                      JSON_TOTAL(
-                                                                                                                          "1"),
-                                                                                                                      "1",
-                                                                                                                      "1",
-                                                                                                                      "1.000",
-                                                                                                                      "1",
-                                                                                                                      "1") "}}]}\n");
+    to += sprintf(to, "{\"size\":3,\"reported\":3,\"missing\":[],\n");
+    to += sprintf(to, "\"ranks\":3,\"counters\":{\n");
+    to = append_json(to, "puts", 71, 10, 0, "23.667", 50, 2, ",");
+    to = append_json(to, "gets", 21, 7, 0, "7.000", 7, 0, ",");
+    to = append_json(to, "most_in_mrq", 0, 0, 0, "1.000", 2, 2, ",");
+    to = append_json(to, "elapsed_us", 15000, 4999, 0, "5000.000", 5001, 2, "},");
+    to += sprintf(to, "\"regions\":[\n");
+    to += sprintf(to, "{\"name\":\"loop\",\"ranks\":3,\"counters\":{\n");
+    to = append_json(to, "puts", 15, 5, 0, "5.000", 5, 0, ",");
+    to = append_json(to, "elapsed_us", 12, 2, 0, "4.000", 6, 2, ",");
+    to = append_json(to, "calls", 12, 3, 0, "4.000", 5, 2, "}},");
+    to += sprintf(to, "{\"name\":\"once\",\"ranks\":1,\"counters\":{\n");
+    to = append_json(to, "puts", 5, 5, 1, "5.000", 5, 1, ",");
+    to = append_json(to, "elapsed_us", 4, 4, 1, "4.000", 4, 1, ",");
+    append_json(to, "calls", 1, 1, 1, "1.000", 1, 1, "}}]}");
+    cr_assert_str_eq(json_of(r), want);
     ut_record_free(r);
 }
 
