@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -66,19 +68,20 @@ FILE *__wrap_ut_fd_open_file(const char *path)
 
 /* The site of the next call; NULL: the unknown one, as before. */
 static struct ut_site *site;
-static bool walks;
+static bool walks, ends_there;
+static void (*end_process)(void);
 
 struct ut_site *__wrap_ut_site_find(struct ut_sites *s, uintptr_t frame, bool *walked);
 struct ut_site *__wrap_ut_site_find(struct ut_sites *s, uintptr_t frame, bool *walked)
 {
     (void)frame;
     *walked = walks;
+    if (ends_there)
+        end_process();
     if (walks)
         now += 700; /* the time that this takes */
     return site ? site : &s->unknown;
 }
-
-static void (*end_process)(void);
 
 int __wrap_atexit(void (*function)(void));
 int __wrap_atexit(void (*function)(void))
@@ -479,6 +482,98 @@ Test(tape, full_tape_is_a_block)
     cr_assert_eq(count("calls 0 3000000\n"), 1, "its times are since the last call");
 }
 
+/*
+ * Modules
+ */
+
+/* A module of this process with code, as the dynamic linker has it. */
+struct module {
+    uint64_t begin, end, bias;
+    const uint8_t *id;
+    size_t id_size;
+    char path[PATH_MAX];
+};
+
+static struct module modules[100];
+static unsigned int num_modules;
+
+static void take_note(struct module *m, const uint8_t *note, const uint8_t *end)
+{
+    ElfW(Nhdr) head;
+
+    for (; note < end;
+         note += sizeof(head) + (head.n_namesz + 3u) / 4 * 4 + (head.n_descsz + 3u) / 4 * 4) {
+        memcpy(&head, note, sizeof(head));
+        if (head.n_type != NT_GNU_BUILD_ID || m->id)
+            continue;
+        m->id = note + sizeof(head) + 4;
+        m->id_size = head.n_descsz;
+    }
+}
+
+static int take_module(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    struct module *m = &modules[num_modules];
+
+    (void)size, (void)arg;
+    *m = (struct module){.begin = UINT64_MAX, .bias = info->dlpi_addr};
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *h = &info->dlpi_phdr[i];
+        uint64_t from = info->dlpi_addr + h->p_vaddr, to_ = from + h->p_memsz;
+        if (h->p_type == PT_NOTE)
+            take_note(m, (const uint8_t *)(uintptr_t)from, (const uint8_t *)(uintptr_t)to_);
+        if (h->p_type != PT_LOAD || !(h->p_flags & PF_X))
+            continue;
+        m->begin = from < m->begin ? from : m->begin;
+        m->end = to_ > m->end ? to_ : m->end;
+    }
+    if (!realpath(*info->dlpi_name ? info->dlpi_name : "/proc/self/exe", m->path))
+        return 0; /* the system's own, which has no file */
+    num_modules++;
+    return 0;
+}
+
+/* The content of the last block of modules. */
+static const uint8_t *find_modules(void)
+{
+    const uint8_t *end = content + read_file(), *found = NULL;
+
+    for (at = content + UT_RECORD_MAGIC_SIZE; at < end;) {
+        uint8_t type = *at++;
+        uint32_t size = (uint32_t)take(4);
+        at += 4;
+        if (type == UT_RECORD_MODULES)
+            found = at;
+        at += size;
+    }
+    return found;
+}
+
+Test(tape, modules_of_the_process)
+{
+    bool has_own = false;
+
+    begin();
+    end_process();
+    at = find_modules();
+    dl_iterate_phdr(take_module, NULL);
+    cr_assert(num_modules >= 3);
+    for (unsigned int i = 0; i < num_modules; i++) {
+        const struct module *m = &modules[i];
+        cr_assert_eq(take(8), m->begin, "%s", m->path);
+        cr_assert_eq(take(8), m->end, "%s", m->path);
+        cr_assert_eq(take(8), m->bias, "%s", m->path);
+        cr_assert_eq(take_number(), m->id_size, "%s", m->path);
+        cr_assert_eq(memcmp(at, m->id ? m->id : at, m->id_size), 0, "%s", m->path);
+        at += m->id_size;
+        size_t length = take_number();
+        cr_assert(length == strlen(m->path) && memcmp(at, m->path, length) == 0, "%s", m->path);
+        at += length;
+        has_own |= m->begin <= (uintptr_t)take_module && (uintptr_t)take_module < m->end;
+    }
+    cr_assert(has_own);
+}
+
 static const char *printed_by(void (*act)(void))
 {
     static char line[1000];
@@ -694,6 +789,28 @@ Test(tape, vcqs)
                            "vcq 1 %" PRIx64 " 4.5.6.1.2.0 3 8 2 1.0.1 7\n"
                            "free 0 0: 1\n",
                            id_of(3, 9), vcq.id));
+}
+
+Test(tape, vcq_without_calls)
+{
+    const struct ut_record_of vcq = {.id = id_of(3, 9), .flags = 6};
+
+    begin();
+    ut_record_made(&vcq);
+    check_records(with_ids("vcq 0 %" PRIx64 " 4.5.6.1.2.0 3 9 2 1.0.1 7\n", vcq.id, 0));
+}
+
+/* Another thread ends the process, after a call has defined an id, and before its own record. */
+Test(tape, process_that_ends_during_a_call_leaves_whole_records)
+{
+    begin();
+    ends_there = true;
+    ut_record_start(gate_of(0, 1), 5, now);
+    read_recording();
+    char want[200];
+    snprintf(want, sizeof(want), "calls 0 1000000\ngate 0 %" PRIx64 " 4.5.6.1.2.0 0 1\nmodules\n",
+             gate_of(0, 1));
+    cr_assert_not_null(strstr(text, want), "%s", text);
 }
 
 static void comm(unsigned int op, uint64_t remote, uint32_t word, uint32_t pace, unsigned int flags,
@@ -923,6 +1040,66 @@ Test(tape, regions)
     now += 6;
     ut_record_seen(300, 1 << 20);
     check_records("enter 4 4: a loop\nleave 5 5: a loop\nseen 6 6: 300 1048576\n");
+}
+
+/* A call of each kind, which is the last one of its process. */
+static bool call_last(int kind)
+{
+    const struct ut_record_of vcq = {.id = id_of(3, 9), .flags = 6};
+    const struct utofu_mrq_notice n = {.notice_type = 4, .vcq_id = id_of(0, 4), .edata = 3};
+    const struct utofu_vbg_setting setting = {.vbg_id = gate_of(2, 3)};
+
+    switch (kind) {
+    case 0:
+        ut_record_started(&vcq);
+        return true;
+    case 1:
+        ut_record_freed(&vcq);
+        return true;
+    case 2:
+        ut_record_tcq(&vcq, UTOFU_SUCCESS);
+        return true;
+    case 3:
+        ut_record_mrq(&vcq, UTOFU_SUCCESS, &n);
+        return true;
+    case 4:
+        ut_record_set(&setting, 1);
+        return true;
+    case 5:
+        ut_record_start(gate_of(2, 3), 5, now);
+        return true;
+    case 6:
+        ut_record_region("a loop", true);
+        return true;
+    case 7:
+        comm(UT_RECORD_PUT, id_of(0, 4), 24, 1920 | 4u << 16, 5, 7, 4096, 0);
+        return true;
+    default:
+        return false;
+    }
+}
+
+Test(tape, last_record_is_whole)
+{
+    bool called = true;
+
+    for (int kind = 0; called; kind++) {
+        int status;
+        fflush(NULL);
+        pid_t child = fork();
+        if (child == 0) {
+            begin();
+            bool exists = call_last(kind);
+            end_process();
+            read_recording();
+            unlink(path);
+            _exit(exists ? 0 : 3);
+        }
+        cr_assert_eq(waitpid(child, &status, 0), child);
+        cr_assert(WIFEXITED(status) && (status == 0 || WEXITSTATUS(status) == 3), "kind %d", kind);
+        called = status == 0;
+        cr_assert(called || kind == 8);
+    }
 }
 
 /* Where calls are made: a new site with its frames, one that follows another one as before, and one
