@@ -949,7 +949,7 @@ Test(pmix, records_that_do_not_come_are_given_up)
     time_stands = true;
     answers_after = 1; /* publishing is waited for */
     cr_assert_eq(ut_job_pmix.publish("x", 1), 0);
-    await_pauses(17);
+    await_pauses(1);
     snprintf(path, sizeof(path), "/proc/self/task/%d", (int)gatherer);
     while (access(path, F_OK) == 0)
         sched_yield();

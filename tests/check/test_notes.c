@@ -475,6 +475,10 @@ Test(notes, cqs_of_session_mode)
     cr_assert_str_eq(notes(), "");
     process.num_session = 2;
     cr_assert_str_eq(notes(), SESSION("2 session-mode CQs of a TNI are"));
+    job.local_size = 2;
+    cr_assert_str_eq(notes(),
+                     CQS("10 CQs of a TNI are") SESSION("2 session-mode CQs of a TNI are"));
+    job.local_size = 1;
     has_process = false;
     cr_assert_str_eq(notes(), "");
 }
