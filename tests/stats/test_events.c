@@ -139,6 +139,8 @@ bool __wrap_ut_lock_until(struct ut_lock *lock, uint64_t until_ms)
  * Making VCQs
  */
 
+static struct ut_stats *made[40]; /* those of VCQs that a test has made anew are not lost */
+static unsigned int num_made;
 static struct ut_slot toqs[2][TOQ];
 static struct utofu_mrq_notice mrqs[2][MRQ];
 static struct ut_link link_to[2]; /* of VCQ 0: to a VCQ of the program, and between gates */
@@ -188,7 +190,8 @@ static void make_vcq(int i, unsigned long flags, uint16_t tni_of_id)
                            .id = 0x100u + (unsigned int)i,
                            .incarnation = 11};
     memset(toqs[i], 0, sizeof(toqs[i]));
-    cr_assert(ut_stats_attach(vcq));
+    cr_assert(ut_stats_attach(vcq) && num_made < 40);
+    made[num_made++] = vcq->stats;
     num_live = (uint32_t)i + 1;
     const struct ut_vcq_ident peer = {.tni = 1, .cq = 4, .cmp = 1},
                               gates = {.tni = UT_TNI_INTERNAL, .cq = 6, .cmp = 1};
