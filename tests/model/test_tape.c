@@ -32,7 +32,7 @@ enum { TOQ = 4 };
  * In the place of the library
  */
 
-static uint64_t now = 1000000, cpu = 500, ticks_per_read;
+static uint64_t now = 1000000, cpu = 3000000500, ticks_per_read;
 
 int clock_gettime(clockid_t clock, struct timespec *t)
 {
@@ -750,11 +750,11 @@ Test(tape, time_in_a_call)
     now += 20000;
     cpu += 9000;
     ut_record_start(gate_of(0, 1), 5, from);
-    cr_assert_eq(ut_tape_own->cpu_at, 500);
+    cr_assert_eq(ut_tape_own->cpu_at, 3000000500);
     from = ut_record_now();
     now += 20001;
     ut_record_start(gate_of(0, 1), 5, from);
-    cr_assert_eq(ut_tape_own->cpu_at, 9500);
+    cr_assert_eq(ut_tape_own->cpu_at, 3000009500);
     cr_assert_eq(ut_tape_own->wall_at, now);
     now += 3;
     fill(1);
