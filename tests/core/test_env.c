@@ -187,6 +187,8 @@ Test(env, near_misses_are_found_with_what_is_meant)
         {"UTOFU_VERBS_DEVICE", "UTOFU_VERBS_DEVICES"},
         {"UTOFU_RNAK", "UTOFU_RANK"},
         {"UTOFU_ANK", "UTOFU_RANK"},
+        {"UTOFU_ARNK", "UTOFU_RANK"},
+        {"UTOFU_CQ_NAB", "UTOFU_CQ_MAP"},
         {"UTOFU_RANKS", "UTOFU_RANK"},
         {"UTOFU_ARM", "UTOFU_ARMW"},
         {"UTOFU_STATS_FIEL", "UTOFU_STATS,file"}, /* of an old name */
@@ -214,6 +216,7 @@ Test(env, names_of_others_are_left_alone)
         "UTOFU_MYAPP_LEVEL=1",
         "UTOFU_RAM=1",     /* two letters of four */
         "UTOFU_OVIDERS=1", /* three of eight */
+        "UTOFU_SHOVE=1",   /* two of five */
         "UTOFU_VPORIDER=1",
         "UTOFU_STARTER=1",
         "UTOFU_DEVICES=1",

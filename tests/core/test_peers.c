@@ -588,14 +588,12 @@ Test(peers, owner_is_reached_by_the_first_provider_of_both)
         bool has[3];
         int index;
         uint8_t number;
-    } all[] = {
-        {{true, true, true}, PROV_INDEX_verbs, VERBS},
-        {{true, true, false}, PROV_INDEX_verbs, VERBS},
+    } all[] = {{{true, true, true}, PROV_INDEX_verbs, VERBS},
+               {{true, true, false}, PROV_INDEX_verbs, VERBS},
 #ifdef PROV_WITH_OFI
-        {{true, false, true}, PROV_INDEX_ofi, OFI},
+               {{true, false, true}, PROV_INDEX_ofi, OFI},
 #endif
-        {{false, false, false}, -1, 0}
-    };
+               {{false, false, false}, -1, 0}};
     struct ut_address_record r = record_of(2);
 
     put_record(2, &r, (const uint8_t[3]){SHM, VERBS, OFI});
