@@ -5,6 +5,10 @@
  * of each kind with each error, commands of both sides, registered memory, keepalive. Starting
  * fails at each call of uTofu and without memory for each allocation, and leaves nothing behind.
  */
+#undef __atomic_load_n /* of noted_orders.h: the layer's are noted, not the test's */
+#undef __atomic_store_n
+#undef __atomic_exchange_n
+
 #include "played_utofu.h"
 
 #include <errno.h>
@@ -28,6 +32,23 @@ acp_ga_t iacp_query_starter_ga_dl(int rank);
 static acp_ga_t starter(uint32_t rank, uint64_t offset)
 {
     return al_address_pack(rank, 0, AL_STAG_STARTER, offset);
+}
+
+/* What another thread, or another process, reads is written before, and the other way round: all
+ * but a number that only says how often to yield. */
+void note_load(const volatile void *at, int order)
+{
+    CHECK(order == __ATOMIC_ACQUIRE || at == &al.progress.yield_every);
+}
+
+void note_store(const volatile void *at, int order)
+{
+    CHECK(order == __ATOMIC_RELEASE || at == &al.progress.yield_every);
+}
+
+void note_exchange(int order)
+{
+    CHECK(order == __ATOMIC_ACQUIRE);
 }
 
 /*
@@ -925,6 +946,27 @@ static void errors_are_retried_once(void)
     end();
 }
 
+/* A word that has changed does not change again: only its old value is written again, and an error
+ * before counts no more. */
+static void old_values_are_written_again(void)
+{
+    begin();
+    for (int fails = 0; fails < 2; fails++) {
+        forget();
+        acp_handle_t handle = acp_add8(starter(3, 128), starter(2, 0), 1, ACP_HANDLE_NULL);
+        finish(0, UTOFU_ERR_MRQ_RMT_STADD);
+        CHECK(num_flying() == 1 && flying_rank(0) == 2);
+        finish(0, UTOFU_SUCCESS);
+        CHECK(num_flying() == 1 && flying_rank(0) == 3);
+        finish(0, UTOFU_ERR_MRQ_RMT_STADD);
+        CHECK(num_flying() == 1 && flying_rank(0) == 3 && acp_inquire(handle) == 1 && lines == 0);
+        finish(0, fails ? UTOFU_ERR_MRQ_RMT_STADD : UTOFU_SUCCESS);
+        CHECK(num_flying() == 0 && acp_inquire(handle) == 0 && (lines == 1) == fails);
+        CHECK(!fails || strstr(line, "the word has changed, but the old value cannot be written"));
+    }
+    end();
+}
+
 /* Copies longer than uTofu's limit go in pieces. */
 static void long_copies_go_in_pieces(void)
 {
@@ -1719,6 +1761,13 @@ static void note_wait(int64_t us)
     count_pauses();
 }
 
+static void poll_meanwhile(int64_t us)
+{
+    at_wait = note_wait;
+    al.progress.call_polls = true;
+    note_wait(us);
+}
+
 /* Runs the thread until it has paused so often. */
 static void run_thread_for(int pauses)
 {
@@ -1726,7 +1775,8 @@ static void run_thread_for(int pauses)
     num_naps = num_waits = num_polls = num_yields = 0;
     last_wait_us = 0;
     at_nap = note_nap;
-    at_wait = note_wait;
+    if (!at_wait)
+        at_wait = note_wait;
     al.progress.stop = false;
     thread_run(NULL);
     at_nap = NULL;
@@ -1757,6 +1807,9 @@ static void the_thread_polls_and_sleeps(void)
     al.progress.call_polls = true; /* a call polls: the thread does not */
     run_thread_for(1);
     CHECK(num_naps == 1 && num_polls == 0 && !al.progress.call_polls && last_nap_ns == 250000);
+    at_wait = poll_meanwhile; /* after that it polls a few times before it sleeps again */
+    run_thread_for(3);
+    CHECK(num_waits == 2 && num_naps == 1 && num_polls == 2 * FEW);
     al.handles.issued++; /* the program issues: it polls seldom */
     al.handles.complete++;
     run_thread_for(1);
@@ -2127,6 +2180,15 @@ static void damaged_ids_are_noticed(void)
     end();
 }
 
+static void threads_take_turns(void)
+{
+    the_thread_polls_and_sleeps();
+    waiting_calls_sleep();
+    the_thread_does_not_sleep_long_with_a_task_to_retry();
+    the_thread_parks();
+    the_lock_is_waited_for();
+}
+
 int main(void)
 {
     starts_fail_everywhere();
@@ -2153,6 +2215,7 @@ int main(void)
     bad_addresses_are_refused();
     atomics_change_words();
     errors_are_retried_once();
+    old_values_are_written_again();
     long_copies_go_in_pieces();
     commands_are_sent();
     answers_end_commands();
@@ -2177,11 +2240,7 @@ int main(void)
     memory_of_processes_is_counted();
     memory_of_the_layer_is_counted();
     starters_have_sizes();
-    the_thread_polls_and_sleeps();
-    waiting_calls_sleep();
-    the_thread_does_not_sleep_long_with_a_task_to_retry();
-    the_thread_parks();
-    the_lock_is_waited_for();
+    threads_take_turns();
     rows_are_read_again();
     stale_regions_are_forgotten();
     stale_regions_are_left_alone();
