@@ -469,6 +469,12 @@ static void types_are_contiguous_or_packed(void)
     pr_edge_release(&edge);
     side.count++; /* more bytes than can be packed */
     CHECK(!pr_side_edge(&side, 0, &edge) && num_dups == 0);
+    const struct type eight = types[4];
+    types[4].size = 1; /* as many elements as can be */
+    side.count = INT_MAX;
+    CHECK(pr_side_edge(&side, 0, &edge) && !edge.contiguous && edge.bytes == INT_MAX);
+    pr_edge_release(&edge);
+    types[4] = eight;
     side.type = 0;
     CHECK(pr_side_edge(&side, 0, &edge) && edge.contiguous); /* or need not be */
     side.type = 9;
