@@ -951,15 +951,17 @@ static void errors_are_retried_once(void)
 static void old_values_are_written_again(void)
 {
     begin();
-    for (int fails = 0; fails < 2; fails++) {
+    for (int i = 0; i < 4; i++) {
+        uint32_t to = i < 2 ? 2 : 3; /* the memory of the word, or other memory */
+        int fails = i % 2;
         forget();
-        acp_handle_t handle = acp_add8(starter(3, 128), starter(2, 0), 1, ACP_HANDLE_NULL);
+        acp_handle_t handle = acp_add8(starter(to, 128), starter(2, 0), 1, ACP_HANDLE_NULL);
         finish(0, UTOFU_ERR_MRQ_RMT_STADD);
         CHECK(num_flying() == 1 && flying_rank(0) == 2);
         finish(0, UTOFU_SUCCESS);
-        CHECK(num_flying() == 1 && flying_rank(0) == 3);
+        CHECK(num_flying() == 1 && flying_rank(0) == to);
         finish(0, UTOFU_ERR_MRQ_RMT_STADD);
-        CHECK(num_flying() == 1 && flying_rank(0) == 3 && acp_inquire(handle) == 1 && lines == 0);
+        CHECK(num_flying() == 1 && flying_rank(0) == to && acp_inquire(handle) == 1 && lines == 0);
         finish(0, fails ? UTOFU_ERR_MRQ_RMT_STADD : UTOFU_SUCCESS);
         CHECK(num_flying() == 0 && acp_inquire(handle) == 0 && (lines == 1) == fails);
         CHECK(!fails || strstr(line, "the word has changed, but the old value cannot be written"));
