@@ -1864,6 +1864,7 @@ static void leave_park(void)
     al.progress.asleep_calls = 0;
     al.lock = AL_UNLOCKED;
     num_parks++;
+    at_park = NULL; /* it does not wait again */
 }
 
 static void park_now(void)
@@ -1880,7 +1881,6 @@ static void the_thread_parks(void)
     al.progress.asleep_calls = 1;
     run_thread_for(1);
     CHECK(num_parks == 1 && num_waits + num_naps == 1);
-    at_park = NULL;
     al.progress.parked = true; /* also when it is to end */
     al_progress_stop_thread();
     CHECK(!al.progress.parked && num_threads == 0 && al_progress_start_thread());
