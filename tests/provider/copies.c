@@ -168,7 +168,7 @@ static _Alignas(PROV_TOFU_LINE) uint8_t area[LINES_OF_MOST * PROV_TOFU_LINE], fr
 static uint8_t *to;
 static const uint8_t *source;
 static size_t length;
-static unsigned int width; /* of pieces; 0: none */
+static unsigned int width;           /* of pieces; 0: none */
 static size_t num_written, num_ends; /* bytes, and last bytes of lines, after the last step */
 static volatile unsigned int steps, wrong_steps;
 
