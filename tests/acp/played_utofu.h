@@ -331,6 +331,12 @@ static bool is_registered(const void *at, size_t size)
     return false;
 }
 
+/* While the layer's thread runs, its lock is held by whoever changes what both see. */
+static void check_lock(void)
+{
+    CHECK(num_threads == 0 || al.lock == AL_LOCKED);
+}
+
 int utofu_query_stadd(utofu_vcq_id_t id, unsigned int stag, utofu_stadd_t *stadd)
 {
     *stadd = 1ull << 62 | (id & 0xff) << 48 | (uint64_t)stag << 32;
@@ -370,6 +376,7 @@ int utofu_reg_mem(utofu_vcq_hdl_t vcq, void *at, size_t size, unsigned long int 
                   utofu_stadd_t *stadd)
 {
     (void)vcq, (void)flags;
+    check_lock();
     if (is_to_fail(&fail_call))
         return UTOFU_ERR_FULL;
     for (int i = 0; i < REGIONS; i++) {
@@ -393,6 +400,7 @@ int utofu_reg_mem_with_stag(utofu_vcq_hdl_t vcq, void *at, size_t size, unsigned
 int utofu_dereg_mem(utofu_vcq_hdl_t vcq, utofu_stadd_t stadd, unsigned long int flags)
 {
     (void)vcq, (void)flags;
+    check_lock();
     for (int i = 0; i < REGIONS; i++) {
         if (regions[i].size == 0 || (uintptr_t)regions[i].at != stadd)
             continue;
@@ -471,6 +479,7 @@ int utofu_wake_vcq(utofu_vcq_hdl_t vcq)
 int utofu_poll_tcq(utofu_vcq_hdl_t vcq, unsigned long int flags, void **cbdata)
 {
     (void)vcq, (void)flags;
+    check_lock();
     *cbdata = NULL;
     return UTOFU_ERR_NOT_FOUND;
 }
@@ -519,6 +528,7 @@ int utofu_put(utofu_vcq_hdl_t vcq, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_s
               size_t size, uint64_t edata, unsigned long int flags, void *cbdata)
 {
     (void)cbdata;
+    check_lock();
     CHECK(is_registered((const void *)lcl, size) && size > 0);
     return start((struct flying){PUT, vcq, id, edata, lcl, rmt, size, 0, 0, 0, flags});
 }
@@ -527,6 +537,7 @@ int utofu_put_piggyback8(utofu_vcq_hdl_t vcq, utofu_vcq_id_t id, uint64_t word, 
                          size_t size, uint64_t edata, unsigned long int flags, void *cbdata)
 {
     (void)cbdata;
+    check_lock();
     CHECK(size > 0 && size <= 8);
     return start((struct flying){WORD, vcq, id, edata, 0, rmt, size, word, 0, 0, flags});
 }
@@ -535,6 +546,7 @@ int utofu_get(utofu_vcq_hdl_t vcq, utofu_vcq_id_t id, utofu_stadd_t lcl, utofu_s
               size_t size, uint64_t edata, unsigned long int flags, void *cbdata)
 {
     (void)cbdata;
+    check_lock();
     CHECK(is_registered((const void *)lcl, size) && size > 0);
     return start((struct flying){GET, vcq, id, edata, lcl, rmt, size, 0, 0, 0, flags});
 }
@@ -543,6 +555,7 @@ int utofu_armw8(utofu_vcq_hdl_t vcq, utofu_vcq_id_t id, enum utofu_armw_op op, u
                 utofu_stadd_t rmt, uint64_t edata, unsigned long int flags, void *cbdata)
 {
     (void)cbdata;
+    check_lock();
     return start((struct flying){ARMW, vcq, id, edata, 0, rmt, 8, value, 0, op, flags});
 }
 
@@ -550,6 +563,7 @@ int utofu_armw4(utofu_vcq_hdl_t vcq, utofu_vcq_id_t id, enum utofu_armw_op op, u
                 utofu_stadd_t rmt, uint64_t edata, unsigned long int flags, void *cbdata)
 {
     (void)cbdata;
+    check_lock();
     return start((struct flying){ARMW, vcq, id, edata, 0, rmt, 4, value, 0, op, flags});
 }
 
@@ -557,6 +571,7 @@ int utofu_cswap8(utofu_vcq_hdl_t vcq, utofu_vcq_id_t id, uint64_t old_value, uin
                  utofu_stadd_t rmt, uint64_t edata, unsigned long int flags, void *cbdata)
 {
     (void)cbdata;
+    check_lock();
     return start((struct flying){CSWAP, vcq, id, edata, 0, rmt, 8, new_value, old_value, 0, flags});
 }
 
@@ -564,6 +579,7 @@ int utofu_cswap4(utofu_vcq_hdl_t vcq, utofu_vcq_id_t id, uint32_t old_value, uin
                  utofu_stadd_t rmt, uint64_t edata, unsigned long int flags, void *cbdata)
 {
     (void)cbdata;
+    check_lock();
     return start((struct flying){CSWAP, vcq, id, edata, 0, rmt, 4, new_value, old_value, 0, flags});
 }
 
@@ -649,6 +665,7 @@ static void end_flying(int i, int rc)
 int utofu_poll_mrq(utofu_vcq_hdl_t vcq, unsigned long int flags, struct utofu_mrq_notice *notice)
 {
     (void)flags;
+    check_lock();
     CHECK(al.lock != AL_UNLOCKED); /* who polls has it */
     num_polls++;
     fake_clock_pass_ms(ms_of_poll);

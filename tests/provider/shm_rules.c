@@ -1623,6 +1623,40 @@ static void keys_are_not_used_again_soon(void)
     close_both();
 }
 
+/* What a key allows ends where the region does: also for what begins behind it, or before it. */
+static void regions_end_at_their_last_byte(void)
+{
+    enum { SIZE = 64 };
+    const uint64_t at = (uintptr_t)shared[A];
+    const struct {
+        uint64_t begin, length;
+        bool allowed;
+    } cases[] = {{at, SIZE, true},
+                 {at, SIZE + 1, false},
+                 {at, UINT64_MAX, false},
+                 {at + 1, SIZE - 1, true},
+                 {at + 1, SIZE, false},
+                 {at + SIZE, 0, true},
+                 {at + SIZE, 1, false},
+                 {at + SIZE + 1, 0, false},
+                 {at + SIZE + 1, 1, false},
+                 {at + SIZE + 1, UINT64_MAX, false},
+                 {at - 1, 0, false},
+                 {at - 1, 1, false},
+                 {at - 1, SIZE, false},
+                 {0, 0, false},
+                 {UINT64_MAX, 1, false}};
+    struct prov_mr *mr;
+
+    open_both();
+    CHECK(ops->reg(a->prov, 0, shared[A], SIZE, RW, &mr) == 0);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        CHECK(sp_mr_allows(sp_prov_of(a->prov)->seg->table.mrs, mr->rkey, cases[i].begin,
+                           cases[i].length, RW) == cases[i].allowed);
+    ops->dereg(a->prov, mr);
+    close_both();
+}
+
 static void capabilities(void)
 {
     struct prov_caps caps;
@@ -1674,6 +1708,7 @@ int main(void)
     owners_are_woken();
     half_full_rings_wake();
     keys_are_not_used_again_soon();
+    regions_end_at_their_last_byte();
     regions_need_not_be_whole_pages();
     windows_have_a_limit();
     transfers_cross_windows();
