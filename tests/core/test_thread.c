@@ -18,6 +18,7 @@
 
 #include "check/check.h"
 #include "engine/engine.h"
+#include "runtime/wait.h"
 #include "util/env.h"
 #include "vcq/vcq.h"
 #include "vcq/wait.h"
@@ -513,6 +514,47 @@ Test(thread, descriptors_are_those_of_the_providers)
     cr_assert(fds[0].fd == ut_vcq_wake_fd() && fds[1].fd == 100 && fds[2].fd == 101);
     for (int i = 0; i < 3; i++)
         cr_assert(fds[i].events == POLLIN && fds[i].revents == 0);
+}
+
+/*
+ * Threads that wait
+ */
+
+/* Nothing arrives while it sleeps. */
+int ppoll(struct pollfd fds[], nfds_t n, const struct timespec *limit, const sigset_t *signals)
+{
+    (void)fds, (void)n, (void)limit, (void)signals;
+    pass_ms(1);
+    return 0;
+}
+
+/* How often the wait, and whoever serves meanwhile, have armed the endpoints. */
+static unsigned int arms_of_a_wait(void)
+{
+    const utofu_vcq_hdl_t handle = 5;
+    utofu_vcq_hdl_t bad;
+
+    ut_vcqs[handle] = vcq;
+    vcq->handle = handle;
+    arms = 0;
+    cr_assert_eq(ut_wait_for_any(&handle, 1, 500, &bad), UTOFU_ERR_NOT_FOUND);
+    cr_assert(!vcq->waits && !ut_is_locked(&vcq->lock));
+    return arms / EPS;
+}
+
+/* The background thread looks at what a wait has not armed, and at links with a time limit. */
+Test(thread, wait_leaves_to_the_thread_what_is_not_at_rest)
+{
+    struct ut_link link = {
+        .vcq = vcq, .state = UT_LINK_RESOLVING, .retry_ms = now_ns / 1000000 + 5000};
+
+    cr_assert_eq(arms_of_a_wait(), 1);
+    armed_too_early = 64 * EPS;
+    cr_assert_eq(arms_of_a_wait(), 64 + 1);
+    armed_too_early = 63 * EPS;
+    cr_assert_eq(arms_of_a_wait(), 64);
+    vcq->scheduled_links = &link;
+    cr_assert_eq(arms_of_a_wait(), 2);
 }
 
 /*
