@@ -1642,6 +1642,7 @@ static void memory_of_the_layer_is_counted(void)
 static void end_flight_later(int64_t us)
 {
     (void)us;
+    al.progress.parked = true; /* the thread, while a call sleeps */
     fake_clock_pass_ms(300);
     if (--waits_left == 0)
         automatic = true;
@@ -1669,6 +1670,7 @@ static void merged_regions_are_registered_again(void)
         fail_call = NONE;
         at_wait = NULL;
         CHECK(acp_inquire(handle) == 0 && al.lock == AL_UNLOCKED && al.progress.asleep_calls == 0);
+        CHECK(!al.progress.parked);
         if (how < 3) {
             CHECK(again == key && num_regions() == before && num_registrations == calls + 1);
             CHECK(acp_register_memory(many[0], 64, 0) == key && num_registrations == calls + 1);

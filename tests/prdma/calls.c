@@ -190,6 +190,21 @@ static void errors_leave_requests(void)
     check_inactive();
 }
 
+/* MPI tells of an array that is not there, while the layer has requests. */
+static void missing_arrays_are_errors(void)
+{
+    MPI_Request *volatile none = NULL;
+    int flag = 0;
+
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    CHECK(MPI_Testall(1, none, &flag, MPI_STATUSES_IGNORE) != MPI_SUCCESS);
+    CHECK(MPI_Waitall(1, none, MPI_STATUSES_IGNORE) != MPI_SUCCESS);
+    OK(MPI_Waitall(0, none, MPI_STATUSES_IGNORE));
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+}
+
 /* The lines at the end: two requests of the layer, none of which fell back. */
 static void finalize_and_check(void)
 {
@@ -247,6 +262,7 @@ int main(int argc, char **argv)
                 check_inactive();
             }
     errors_leave_requests();
+    missing_arrays_are_errors();
     for (int i = 0; i < 4; i++) {
         MPI_Request_free(&requests[i]);
         CHECK(requests[i] == MPI_REQUEST_NULL);

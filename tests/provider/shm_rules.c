@@ -1631,20 +1631,13 @@ static void regions_end_at_their_last_byte(void)
     const struct {
         uint64_t begin, length;
         bool allowed;
-    } cases[] = {{at, SIZE, true},
-                 {at, SIZE + 1, false},
-                 {at, UINT64_MAX, false},
-                 {at + 1, SIZE - 1, true},
-                 {at + 1, SIZE, false},
-                 {at + SIZE, 0, true},
-                 {at + SIZE, 1, false},
-                 {at + SIZE + 1, 0, false},
-                 {at + SIZE + 1, 1, false},
-                 {at + SIZE + 1, UINT64_MAX, false},
-                 {at - 1, 0, false},
-                 {at - 1, 1, false},
-                 {at - 1, SIZE, false},
-                 {0, 0, false},
+    } cases[] = {{at, SIZE, true},          {at, SIZE + 1, false},
+                 {at, UINT64_MAX, false},   {at + 1, SIZE - 1, true},
+                 {at + 1, SIZE, false},     {at + SIZE, 0, true},
+                 {at + SIZE, 1, false},     {at + SIZE + 1, 0, false},
+                 {at + SIZE + 1, 1, false}, {at + SIZE + 1, UINT64_MAX, false},
+                 {at - 1, 0, false},        {at - 1, 1, false},
+                 {at - 1, SIZE, false},     {0, 0, false},
                  {UINT64_MAX, 1, false}};
     struct prov_mr *mr;
 

@@ -935,6 +935,7 @@ static void close_in(unsigned int when, const char *want)
     poll_ep();
     cr_assert_str_eq(heard, want);
     cr_assert_eq(in.closed_conns, 1);
+    cr_assert(LIST_EMPTY(&sh_ep_of(ep)->conns), "freed at the end of the poll");
     wrapped->ops->ep_close(ep);
     cr_assert_eq(in.closed_eps, 1);
 }
