@@ -1751,6 +1751,12 @@ static void handlers_wait_for_requests(void)
     CHECK(pauses_left <= 0);
     at_poll = NULL;
     answer_all();
+    kept = la.net.port.num_free; /* two of them stay for what a handler sends */
+    for (uint32_t num = 0; num <= 4; num++) {
+        la.net.port.num_free = num;
+        CHECK(la_can_execute(false) == (num > 2));
+    }
+    la.net.port.num_free = kept;
     end();
 }
 

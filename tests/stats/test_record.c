@@ -305,6 +305,10 @@ Test(record, missing_ranks_are_in_json_too)
     cr_assert_not_null(
         strstr(print_as(r, "job,json"), "{\"size\":9,\"reported\":4,\"missing\":[1,3,5,7,8],\n"),
         "%s", printed);
+    cr_assert(add_rank(r, 8, 9));
+    cr_assert_not_null(
+        strstr(print_as(r, "job,json"), "{\"size\":9,\"reported\":5,\"missing\":[1,3,5,7],\n"),
+        "%s", printed);
     ut_record_free(r);
 }
 
