@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "../harness/fake_clock.h"
+#include "engine/parted.h"
 #include "link/hello.h"
 #include "link/rails.h"
 #include "peers/peers.h"
@@ -795,4 +796,32 @@ Test(parts, peer_gets_the_keys_that_it_asks_for)
     ut_rails_close(to_peer);
     ask_for_keys(3);
     cr_assert(sent.base == 0 && sent.size == 0 && sent.rkey[0] == 0);
+}
+
+/* A put whose connection broke: is it in parts that others decide on, and what counts it still? */
+Test(parts, put_in_parts_after_a_break)
+{
+    enum { OUT = UT_SPLIT_POSTED | UT_SPLIT_OUTSTANDING };
+    static const struct {
+        uint8_t parted, by_rail, pending;
+        bool is_decided_elsewhere;
+        uint8_t parted_then, pending_then, outstanding;
+    } cases[] = {{0, 0, 0, false, 0, 0, 2},
+                 {UT_SPLIT_POSTED, 0, 0, false, UT_SPLIT_POSTED, 0, 2},
+                 {OUT, 0, 1, false, UT_SPLIT_POSTED, 1, 1},
+                 {OUT, 2, 2, true, OUT, 2, 2},
+                 {OUT, 2, 3, true, OUT | UT_SPLIT_PART_UNKNOWN, 2, 2}};
+    struct ut_rails rails = {0};
+    struct ut_link link = {.rails = &rails};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct ut_slot slot = {
+            .parted = cases[i].parted, .by_rail = cases[i].by_rail, .pending = cases[i].pending};
+        rails.split_puts_out = 2;
+        link.unordered_out = 2;
+        cr_assert_eq(ut_parted_rewind(&link, &slot), cases[i].is_decided_elsewhere, "%zu", i);
+        cr_assert(slot.parted == cases[i].parted_then && slot.pending == cases[i].pending_then);
+        cr_assert(rails.split_puts_out == cases[i].outstanding &&
+                  link.unordered_out == cases[i].outstanding);
+    }
 }
