@@ -387,14 +387,16 @@ def likely(tests, number, site, own_suites, tests_of, is_unknown):
     by_file = {c for m in tests_of[site.path] for c in m.caught_by}
     by_function = {c for m in tests_of[site.path] if m.function == site.function for c in m.caught_by}
 
-    def executes(test):
-        return number in test.reached or (site.probe < 0 or is_unknown) and (test.suites & own_suites)
+    def executes(name, test):
+        if site.probe < 0 or is_unknown:
+            return number in test.reached or name in by_file or test.suites & own_suites
+        return number in test.reached
 
     def rank(item):
         name, test = item
         return (0 if name in by_function else 1 if name in by_file else 2 if test.suites & own_suites else 3,
                 test.seconds)
-    return [test for _, test in sorted(((n, t) for n, t in tests.items() if executes(t)), key=rank)]
+    return [test for _, test in sorted(((n, t) for n, t in tests.items() if executes(n, t)), key=rank)]
 
 
 #
