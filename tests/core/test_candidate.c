@@ -29,6 +29,7 @@ static union {
 } values[MAX_ADDRESSES];
 static size_t num_addresses;
 static unsigned int elsewhere; /* as the last vp_candidates() said */
+static int num_lists;          /* of addresses, which were not freed */
 
 ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
                              size_t max_entries, uint32_t flags, size_t entry_size)
@@ -46,12 +47,14 @@ int getifaddrs(struct ifaddrs **all)
     for (size_t i = 0; i < num_addresses; i++)
         addresses[i].ifa_next = i + 1 < num_addresses ? &addresses[i + 1] : NULL;
     *all = num_addresses ? addresses : NULL;
+    num_lists += *all != NULL;
     return 0;
 }
 
 void freeifaddrs(struct ifaddrs *all)
 {
     cr_assert_eq(all, num_addresses ? addresses : NULL);
+    num_lists -= all != NULL;
 }
 
 static void read_address(const char *text, union vp_sockaddr *addr)
@@ -109,6 +112,7 @@ static int expect(bool roce, const char *const *texts)
     int count = vp_candidates(&device, PORT, roce, found, &elsewhere), i = 0;
     char text[INET6_ADDRSTRLEN];
 
+    cr_assert_eq(num_lists, 0, "addresses are freed");
     for (; texts[i]; i++) {
         cr_assert_lt(i, count, "there are %d only", count);
         cr_assert_str_eq(vp_addr_text(&found[i].addr, text, sizeof(text)), texts[i], "number %d",
