@@ -246,11 +246,23 @@ static void request_ack(struct fp_conn *conn)
     fp_rma_write_repeat_key_request(conn);
 }
 
+/* Returns the bytes of this side's unfinished reads that it has fetched. */
+static uint64_t count_fetched(const struct fp_conn *conn)
+{
+    const struct fp_rma_read *transfer;
+    uint64_t bytes = 0;
+
+    STAILQ_FOREACH (transfer, &conn->rma_reads, next)
+        bytes += transfer->is_read ? transfer->transferred : 0;
+    return bytes;
+}
+
 /* Returns a number that changes with each progress of an operation of this side. */
 static uint64_t count_progress(struct fp_conn *conn)
 {
     return (uint64_t)conn->reported + conn->sent + conn->acked +
-           fp_op_at(conn, conn->reported)->transferred + fp_op_at(conn, conn->sent)->transferred;
+           fp_op_at(conn, conn->reported)->transferred + fp_op_at(conn, conn->sent)->transferred +
+           count_fetched(conn);
 }
 
 /* True if operations made no progress for the peer timeout. A check adds at most two intervals,

@@ -1751,12 +1751,20 @@ static void handlers_wait_for_requests(void)
     CHECK(pauses_left <= 0);
     at_poll = NULL;
     answer_all();
-    kept = la.net.port.num_free; /* two of them stay for what a handler sends */
+    end();
+}
+
+/* Two operations stay for what a handler sends. */
+static void handlers_have_operations(void)
+{
+    begin();
+    uint32_t num_free = la.net.port.num_free;
+
     for (uint32_t num = 0; num <= 4; num++) {
         la.net.port.num_free = num;
         CHECK(la_can_execute(false) == (num > 2));
     }
-    la.net.port.num_free = kept;
+    la.net.port.num_free = num_free;
     end();
 }
 
@@ -3256,6 +3264,7 @@ int main(void)
     handlers_send_first();
     requests_run_out();
     handlers_wait_for_requests();
+    handlers_have_operations();
     handlers_that_wait_get_an_entry();
     reports_of_chunks();
     requests_are_told_apart();

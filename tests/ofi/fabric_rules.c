@@ -20,6 +20,7 @@
 #include "../../provider/ofi/pool.h"
 #include "../../provider/ofi/net_infos.h"
 #include "../../provider/ofi/region.h"
+#include "../../provider/ofi/rma.h"
 #include "../../provider/ofi/send.h"
 #include "util/env.h"
 #include "played.h"
@@ -942,6 +943,32 @@ static void stalled_operations_break_the_connection(void)
     disconnect();
 }
 
+/* A long read that this side fetches gets on with each piece; a write of the peer is none of its
+ * operations. */
+static void fetched_pieces_are_progress(void)
+{
+    const struct fp_offer offer = {.x = {.length = 1 << 20}};
+
+    connect_peer();
+    CHECK(post_message() >= 0);
+    check_after(1000);
+    CHECK(fp_rma_read_add(conn, &offer, false) && fp_rma_read_add(conn, &offer, true));
+    conn->posting = NULL; /* the test fetches */
+    struct fp_rma_read *of_peer = STAILQ_FIRST(&conn->rma_reads), *own = STAILQ_NEXT(of_peer, next);
+    check_after(1000);
+    of_peer->transferred = 4096;
+    check_after(1000);
+    CHECK(conn->stalled_ms == 2000);
+    for (int i = 0; i < 3; i++) {
+        own->transferred += 4096;
+        check_after(1000);
+        CHECK(conn->stalled_ms == 0);
+        check_after(1000);
+        CHECK(conn->stalled_ms == 1000);
+    }
+    disconnect();
+}
+
 /* A message that others have overtaken is lost after three checks. */
 static void missing_messages_are_lost_after_three_checks(void)
 {
@@ -1661,6 +1688,7 @@ int main(int argc, char **argv)
     the_timer_wakes_those_who_try_again();
     owners_may_sleep();
     stalled_operations_break_the_connection();
+    fetched_pieces_are_progress();
     missing_messages_are_lost_after_three_checks();
     closing_waits_for_operations();
     data_of_reads_may_come_after_the_end();
