@@ -1018,6 +1018,7 @@ static void owners_are_woken(void)
     pump();
     CHECK(!ops->ep_arm(b->ep, PROV_ARM_ALL));
     forget();
+    ops->dereg(a->prov, mr_a);
     close_side(a); /* the end of a peer wakes, too */
     for (int k = 0; k < 5; k++)
         ops->progress(b->prov);
