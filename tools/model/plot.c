@@ -83,8 +83,8 @@ void um_report_plot(const struct um_sim *s, const char *prefix)
     if (s->end <= 0)
         um_fail(UM_EXIT_BAD, "there is nothing to draw: the program communicates nothing");
     /* close_gnuplot() tells of a gnuplot that ends before it has read all */
-    signal(SIGPIPE, SIG_IGN);
+    void (*before)(int) = signal(SIGPIPE, SIG_IGN);
     plot_links(s, prefix);
     plot_ranks(s, prefix);
-    signal(SIGPIPE, SIG_DFL);
+    signal(SIGPIPE, before);
 }
