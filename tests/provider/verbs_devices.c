@@ -25,8 +25,9 @@
 #include "verbs/ports/ud.h"
 #include "verbs/wake.h"
 #include "steps.h"
+#include "failing_calls.h"
 
-enum { DEVICES = VP_MAX_DEVICES + 1, PORTS = 3, NONE = -1 };
+enum { DEVICES = VP_MAX_DEVICES + 1, PORTS = 3 };
 
 /*
  * The machine
@@ -59,19 +60,8 @@ static struct ibv_device devices[DEVICES];
 static struct ibv_context contexts[DEVICES];
 static struct ibv_comp_channel comp_channels[DEVICES];
 static struct vp_prov own;
-static int fail_at = NONE; /* this many calls succeed before */
-static char failed_call[64];
-static int lists, opens, pds, channels, cqs, qps, ids, blocks, datagrams, most_opens;
+static int lists, opens, pds, channels, cqs, qps, ids, datagrams, most_opens;
 static unsigned int used_limit; /* what vp_ports_sort() returns at most */
-
-static bool fails(const char *call)
-{
-    if (fail_at == NONE || fail_at-- > 0)
-        return false;
-    snprintf(failed_call, sizeof(failed_call), "%s", call);
-    errno = ENOMEM;
-    return true;
-}
 
 /*
  * libibverbs
@@ -567,20 +557,6 @@ static int get_limit(int resource, struct rlimit *limit)
     CHECK(resource == RLIMIT_MEMLOCK);
     limit->rlim_cur = m.memlock;
     return m.rlimit_fails;
-}
-
-static void *get_memory(size_t count, size_t size)
-{
-    if (fails("calloc"))
-        return NULL;
-    blocks++;
-    return calloc(count, size);
-}
-
-static void give_memory(void *at)
-{
-    blocks -= at != NULL;
-    free(at);
 }
 
 #include "noted_lines.h"

@@ -31,38 +31,12 @@
 #include "verbs/wake.h"
 #include "noted_lines.h"
 #include "steps.h"
+#include "failing_calls.h"
 
-enum { NONE = -1 };
-
-static int fail_at = NONE; /* this many calls succeed before */
-static char failed_call[64];
-static int blocks, channels, udcms, opened_devices, fds;
+static int channels, udcms, opened_devices, fds;
 static uint64_t max_connecting;
 static int fork_state, fork_error;
 static bool were_closed, are_ours, have_ports;
-
-static bool fails(const char *call)
-{
-    if (fail_at == NONE || fail_at-- > 0)
-        return false;
-    snprintf(failed_call, sizeof(failed_call), "%s", call);
-    errno = ENOMEM;
-    return true;
-}
-
-static void *get_memory(size_t count, size_t size)
-{
-    if (fails("calloc"))
-        return NULL;
-    blocks++;
-    return calloc(count, size);
-}
-
-static void give_memory(void *at)
-{
-    blocks -= at != NULL;
-    free(at);
-}
 
 static ssize_t get_random(void *to, size_t size, unsigned int flags)
 {

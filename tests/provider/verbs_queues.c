@@ -23,40 +23,22 @@
 #include "verbs/wake.h"
 #include "noted_lines.h"
 #include "steps.h"
+#include "failing_calls.h"
 
-enum { NONE = -1, RAIL = 3, PD_KEY = 70 };
+enum { RAIL = 3, PD_KEY = 70 };
 
 /*
  * What may fail, and what exists
  */
 
-static int fail_at = NONE; /* this many calls succeed before */
-static char failed_call[64];
-static int cqs, srqs, qps, mrs, blocks;
-
-static bool fails(const char *call)
-{
-    if (fail_at == NONE || fail_at-- > 0)
-        return false;
-    snprintf(failed_call, sizeof(failed_call), "%s", call);
-    errno = ENOMEM;
-    return true;
-}
-
-static void *count_block(void *at)
-{
-    blocks += at != NULL;
-    return at;
-}
-
-static void *get_memory(size_t count, size_t size)
-{
-    return fails("calloc") ? NULL : count_block(calloc(count, size));
-}
+static int cqs, srqs, qps, mrs;
 
 static void *get_one(size_t size)
 {
-    return fails("malloc") ? NULL : count_block(malloc(size));
+    if (fails("malloc"))
+        return NULL;
+    blocks++;
+    return malloc(size);
 }
 
 static int get_pages(void **at, size_t alignment, size_t size)
@@ -68,12 +50,6 @@ static int get_pages(void **at, size_t alignment, size_t size)
         return ENOMEM;
     blocks++;
     return 0;
-}
-
-static void give_memory(void *at)
-{
-    blocks -= at != NULL;
-    free(at);
 }
 
 static int tables;
