@@ -169,7 +169,7 @@ enum {
     OTHER = 1,     /* of the other VCQ of this process */
     PATH = 2,      /* by another path */
     TWIN = 4,      /* to the other VCQ of the target */
-    STRANGER = 8,  /* to a VCQ of another process */
+    REMOTE = 8,    /* to a VCQ of another process */
     RESERVED = 16, /* with a reserved STag */
     ALIAS = 32,    /* with another STag */
 };
@@ -193,9 +193,9 @@ static struct ut_slot *add(const struct comm *c)
                              .desc = {.kind = (uint8_t)c->kind,
                                       .flags = (uint16_t)c->flags,
                                       .word = c->length | (c->how & PATH ? 1u << 28 : 0),
-                                      .rmt_vcq_id = id_of(c->how & TWIN       ? 7
-                                                          : c->how & STRANGER ? 8
-                                                                              : 6),
+                                      .rmt_vcq_id = id_of(c->how & TWIN     ? 7
+                                                          : c->how & REMOTE ? 8
+                                                                            : 6),
                                       .rmt_stadd = ut_stadd_make(stag, 0, c->at)}};
     if (c->kind == PUT || c->kind == GET)
         slot->desc.lcl_stadd = c->local + 1;
@@ -325,7 +325,7 @@ Test(rules, local_memory)
         /* the same bytes */
         {{GET, 0, 0, 0, 16, 8}, {GET, 0, 0, 4, 16, 12}, ""},
         {{GET, 0, 0, 0, 16, 8}, {GET, 0, 0, 4, 16, 13}, "local-overlap"},
-        {{GET, 0, 0, 0, 16, 8}, {GET, 0, STRANGER, 4, 16, 12}, "local-overlap"},
+        {{GET, 0, 0, 0, 16, 8}, {GET, 0, REMOTE, 4, 16, 12}, "local-overlap"},
         {{ARMW, 0, 0, 0, 8, 8}, {GET, 0, 0, 64, 8, 0}, ""},
         {{PIG, 0, 0, 0, 8, 0}, {GET, 0, 0, 64, 8, 0}, ""},
         {{PUT, 0, 0, 0, 0, 4}, {GET, 0, 0, 64, 8, 0}, ""},
@@ -342,7 +342,7 @@ Test(rules, memory_by_its_address)
         {{PUT, 0, 0, 0, 8, 0}, {PUT, 0, ALIAS, 7, 8, 64}, "unordered"},
         {{PUT, 0, 0, 0, 8, 0}, {PUT, 0, TWIN, 7, 8, 64}, "unordered"},
         {{PUT, 0, 0, 0, 8, 0}, {PUT, 0, TWIN, 8, 8, 64}, ""},
-        {{PUT, 0, 0, 0, 8, 0}, {PUT, 0, STRANGER, 0, 8, 64}, ""},
+        {{PUT, 0, 0, 0, 8, 0}, {PUT, 0, REMOTE, 0, 8, 64}, ""},
         {{PUT, 0, RESERVED, 248, 8, 64}, {PIG, PAD, RESERVED, 0, 8, 5}, "padding-line"},
     };
     static const struct pair gone[] = {
